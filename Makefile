@@ -1,0 +1,38 @@
+# make run    sets up, then runs the default experiment end to end
+# make test   sets up, then runs all tests
+# make check  format, lint, types
+# make lock   resolves requirements.lock anew
+# make clean  removes .venv, caches and the default workspace
+SHELL := /bin/bash
+PYTHON_BIN := .venv/bin/python
+OUR_CODE := pipelines components modules tests bench setup.py
+
+.PHONY: run test unit check format lock clean setup
+
+setup:
+	@tools/setup_venv.sh
+
+run: setup
+	@.venv/bin/headrace run digits
+
+test: setup
+	$(PYTHON_BIN) -m pytest
+
+unit: setup
+	$(PYTHON_BIN) -m pytest -m "not e2e"
+
+check: setup
+	$(PYTHON_BIN) -m ruff format --check $(OUR_CODE)
+	$(PYTHON_BIN) -m ruff check $(OUR_CODE)
+	$(PYTHON_BIN) -m mypy
+
+format: setup
+	$(PYTHON_BIN) -m ruff format $(OUR_CODE)
+	$(PYTHON_BIN) -m ruff check --fix $(OUR_CODE)
+
+lock:
+	@tools/setup_venv.sh lock
+
+clean:
+	rm -rf .venv workspace build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache bench/results
+	find pipelines components modules tests bench -name __pycache__ -type d -prune -exec rm -rf {} +

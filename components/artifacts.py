@@ -1,0 +1,23 @@
+"""Artifact types of our own, beside TFX's standard ones."""
+
+from __future__ import annotations
+
+from tfx.types.artifact import Artifact
+
+
+class IngestionReport(Artifact):
+    """`report.json`: the files that were read, and examples per split and label."""
+
+    TYPE_NAME = "IngestionReport"
+
+
+class RewriteReport(Artifact):
+    """`candidates.json` and `judged.npz`: every candidate's figures, and the chosen one's answers."""
+
+    TYPE_NAME = "RewriteReport"
+
+
+class ValidationReport(Artifact):
+    """`report.json`: what a gate found."""
+
+    TYPE_NAME = "ValidationReport"

@@ -1,0 +1,46 @@
+"""Errors that a user can cause inside a component.
+
+    raise DataError("A record is no tf.train.Example", place="a.tfrecord, record 7", remedy="...")
+
+Every class carries a headline, the place and a remedy. `pipelines.errors`
+derives from the same base, and the command line prints all of them alike.
+"""
+
+from __future__ import annotations
+
+
+class UserError(Exception):
+    """An error with a headline, the place it was seen at, and a remedy.
+
+    Attributes:
+        headline: one sentence that says what is wrong: expected, then received.
+        place: file, record, field or node; empty when there is none.
+        remedy: what to do about it.
+    """
+
+    def __init__(self, headline: str, *, place: str = "", remedy: str = "") -> None:
+        super().__init__(headline, place, remedy)
+        self.headline = headline
+        self.place = place
+        self.remedy = remedy
+
+    def __str__(self) -> str:
+        place = f" [{self.place}]" if self.place else ""
+        remedy = f" {self.remedy}" if self.remedy else ""
+        return f"{self.headline}{place}{remedy}"
+
+
+class DataError(UserError):
+    """Input data that cannot be used: unreadable, of the wrong type, too little."""
+
+
+class AnomalyError(UserError):
+    """Data that is readable but not what the schema says."""
+
+
+class ServableError(UserError):
+    """A servable that cannot be loaded, or answers wrongly."""
+
+
+class PushError(UserError):
+    """A push that could not be carried out; the serving root is unchanged."""

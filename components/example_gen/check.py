@@ -1,0 +1,68 @@
+"""Says what is wrong with a record, or nothing.
+
+    reason = fault(record, rules)     # None, or a sentence
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import tensorflow as tf
+from google.protobuf.message import DecodeError
+
+from components.example_gen.request import FeatureRule
+
+_LISTS = {"image": "bytes_list", "string": "bytes_list", "int": "int64_list", "float": "float_list"}
+_NAMES = {"bytes_list": "bytes", "int64_list": "integers", "float_list": "floats"}
+
+
+def parse(record: bytes) -> tf.train.Example | None:
+    """The Example in these bytes, or None where they are none."""
+    try:
+        return tf.train.Example.FromString(record)
+    except DecodeError:
+        return None
+
+
+def fault(record: bytes, rules: Sequence[FeatureRule]) -> str | None:
+    """Why a record cannot be used: one sentence, or None where it can."""
+    example = parse(record)
+    if example is None or not example.features.feature:
+        return "it is no tf.train.Example with features"
+    for rule in rules:
+        reason = _feature_fault(example, rule)
+        if reason:
+            return reason
+    return None
+
+
+def _feature_fault(example: tf.train.Example, rule: FeatureRule) -> str | None:
+    if rule.name not in example.features.feature:
+        present = ", ".join(sorted(example.features.feature)) or "none"
+        return f"feature {rule.name!r} is missing; present: {present}"
+    feature = example.features.feature[rule.name]
+    wanted = _LISTS[rule.kind]
+    got = feature.WhichOneof("kind")
+    if got is None or not getattr(feature, got).value:
+        return f"feature {rule.name!r} is empty"
+    if got != wanted:
+        return f"feature {rule.name!r} should hold {_NAMES[wanted]}; received {_NAMES[got]}"
+    values = getattr(feature, got).value
+    if len(values) != 1:
+        return f"feature {rule.name!r} should hold one value; received {len(values)}"
+    return _image_fault(rule.name, values[0]) if rule.kind == "image" else None
+
+
+def _image_fault(name: str, encoded: bytes) -> str | None:
+    try:
+        tf.io.decode_image(encoded, expand_animations=False)
+    except tf.errors.InvalidArgumentError:
+        return f"feature {name!r} is no JPEG, PNG, GIF or BMP image that decodes ({len(encoded)} bytes)"
+    return None
+
+
+def label_of(record: bytes, label: str) -> str:
+    """The label of a record without fault, as text."""
+    feature = tf.train.Example.FromString(record).features.feature[label]
+    value = getattr(feature, feature.WhichOneof("kind")).value[0]
+    return value.decode("utf-8", "backslashreplace") if isinstance(value, bytes) else str(value)

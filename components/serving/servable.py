@@ -1,0 +1,87 @@
+"""The servable: a version folder as its server loads it, and `servable.json` beside it.
+
+    <artifact>/Format-Serving/      what is pushed
+    <artifact>/servable.json        which runtime loads it, and how it is called
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Self
+
+from components.errors import ServableError
+
+VERSION_FOLDER = "Format-Serving"
+"""TFX's name for it, so that TFX's own tools find the model too."""
+
+MANIFEST = "servable.json"
+
+
+@dataclass(frozen=True)
+class Signature:
+    """How one signature is called: its name and the name of its one input, (B,) string."""
+
+    name: str
+    input: str
+
+
+@dataclass(frozen=True)
+class Servable:
+    """What `servable.json` says.
+
+    Attributes:
+        runtime: a key of `runtimes.RUNTIMES`.
+        technique: the rewrite that made it; `identity` for none.
+        class_names: in the order of the scores.
+        signatures: what it answers to; the first takes serialized Examples.
+        scores: name of the (B, C) float32 output.
+        classes: name of the (B, C) string output.
+    """
+
+    runtime: str
+    technique: str
+    class_names: tuple[str, ...]
+    signatures: tuple[Signature, ...]
+    scores: str
+    classes: str
+
+    def write(self, folder: str | Path) -> None:
+        Path(folder, MANIFEST).write_text(json.dumps(asdict(self), indent=1))
+
+    @classmethod
+    def read(cls, folder: str | Path) -> Self:
+        """Reads the manifest of a servable artifact.
+
+        Raises:
+            ServableError: the manifest is missing or not understood.
+        """
+        path = Path(folder, MANIFEST)
+        try:
+            raw = json.loads(path.read_text())
+            raw["signatures"] = tuple(Signature(**item) for item in raw["signatures"])
+            raw["class_names"] = tuple(raw["class_names"])
+            return cls(**raw)
+        except (OSError, ValueError, TypeError, KeyError) as error:
+            raise ServableError(
+                f"A servable's manifest cannot be read: {error}",
+                place=str(path),
+                remedy="Run the Rewriter again (headrace run --from Rewriter).",
+            ) from error
+
+
+def version_folder(folder: str | Path) -> Path:
+    """The folder inside a servable artifact that a server loads."""
+    return Path(folder, VERSION_FOLDER)
+
+
+def size_bytes(folder: Path) -> int:
+    """Bytes of all files below a folder."""
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+
+
+def class_index(class_names: Sequence[str]) -> dict[str, int]:
+    """Class name -> its column in the scores."""
+    return {name: index for index, name in enumerate(class_names)}

@@ -1,0 +1,69 @@
+"""Writes a trained model as a SavedModel with serving signatures.
+
+    export.save(path, model, class_names, {"serving_default": parse_and_decode})
+
+One tf.Module holds the model's variables, so they are written once; the
+functions named in `modules.contract` stay callable on the loaded object, so
+that the rewriter can replace the core and keep what is around it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import keras
+import tensorflow as tf
+
+from modules import contract
+
+Preprocess = Callable[[tf.Tensor], tf.Tensor]
+
+
+def save(
+    path: str, model: keras.Model, class_names: Sequence[str], preprocess: Mapping[str, Preprocess]
+) -> None:
+    """Saves `model` with one signature per entry of `preprocess`.
+
+    Args:
+        path: folder to write; must not hold a model yet.
+        model: (B, ...) float32 to (B, C) float32 probabilities.
+        class_names: C names in the order of the scores.
+        preprocess: signature name -> function from a (B,) string tensor to the
+            model's input. Names as in `contract.PREPROCESS_FUNCTIONS`.
+    """
+    module = tf.Module()
+    module.model_variables = [variable.value for variable in model.variables]
+    # What comes before the core is a module of its own, so that the rewriter
+    # can take it over, with the tables it may hold, without the weights.
+    before = tf.Module()
+    setattr(module, contract.PREPROCESSING_MODULE, before)
+    # A function, since a plain tensor on a module is not restored by loading.
+    names = tf.function(lambda: tf.constant(list(class_names), tf.string), input_signature=[])
+    setattr(module, contract.CLASS_NAMES_FUNCTION, names)
+    core = tf.function(
+        lambda inputs: model(inputs, training=False),
+        input_signature=[tf.TensorSpec((None, *model.inputs[0].shape[1:]), tf.float32, name="inputs")],
+    )
+    setattr(module, contract.CORE_FUNCTION, core)
+    signatures = {}
+    for signature, function in preprocess.items():
+        attribute, input_name = contract.PREPROCESS_FUNCTIONS[signature]
+        spec = [tf.TensorSpec([None], tf.string, name=input_name)]
+        traced = tf.function(function, input_signature=spec)
+        setattr(before, attribute, traced)
+        signatures[signature] = tf.function(_serve(traced, core, names), input_signature=spec)
+    tf.saved_model.save(module, path, signatures=signatures)
+
+
+def _serve(
+    preprocess: Preprocess, core: Preprocess, class_names: Callable[[], tf.Tensor]
+) -> Callable[[tf.Tensor], dict[str, tf.Tensor]]:
+    def serve(raw: tf.Tensor) -> dict[str, tf.Tensor]:
+        scores = core(preprocess(raw))
+        row = tf.expand_dims(class_names(), 0)
+        return {
+            contract.OUTPUT_SCORES: scores,
+            contract.OUTPUT_CLASSES: tf.tile(row, [tf.shape(scores)[0], 1]),
+        }
+
+    return serve

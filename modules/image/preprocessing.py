@@ -1,0 +1,62 @@
+"""Transform's part for images: the label vocabulary and per-channel statistics.
+
+Image bytes pass through undecoded. Decoded floats would take several times
+the disk and read slower than the images decode, so decoding happens in
+tf.data and in the serving graph, by `modules.image.decode`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tensorflow as tf
+import tensorflow_transform as tft
+
+from modules import contract
+from modules.hparams import ImageHparams
+from modules.image.decode import decode_images
+
+
+def preprocessing_fn(inputs: dict[str, tf.Tensor], custom_config: dict[str, Any]) -> dict[str, tf.Tensor]:
+    """Maps raw features to transformed ones.
+
+    Args:
+        inputs: the image feature and the label feature, each (B, 1) string.
+        custom_config: see `ImageHparams.from_config`.
+
+    Returns:
+        The image feature (B,) string, unchanged; the label feature (B,) int64,
+        an index into the vocabulary `label`, -1 where a label was not seen in
+        the training split; `image_mean` and `image_variance` (B, C) float32,
+        the training split's per-channel moments of pixels in [0, 255].
+    """
+    hparams = ImageHparams.from_config(custom_config)
+    encoded = tf.reshape(inputs[hparams.image_feature], [-1])
+    label = tf.reshape(inputs[hparams.label_feature], [-1])
+    mean, variance = _channel_moments(encoded, hparams)
+    rows = tf.shape(encoded)[0]
+    return {
+        hparams.image_feature: encoded,
+        hparams.label_feature: tft.compute_and_apply_vocabulary(
+            label, default_value=-1, vocab_filename=contract.LABEL_VOCABULARY
+        ),
+        contract.IMAGE_MEAN: _constant_feature(mean, rows),
+        contract.IMAGE_VARIANCE: _constant_feature(variance, rows),
+    }
+
+
+def _channel_moments(encoded: tf.Tensor, hparams: ImageHparams) -> tuple[tf.Tensor, tf.Tensor]:
+    """Mean and variance of each channel over a full pass: two (C,) float32.
+
+    All images have one size after decoding, so the mean of per-image means is
+    the mean over pixels, and only C values per image go through the analyzer.
+    """
+    model = hparams.model
+    pixels = decode_images(encoded, height=model.height, width=model.width, channels=model.channels)
+    mean = tft.mean(tf.reduce_mean(pixels, axis=(1, 2)), reduce_instance_dims=False)
+    mean_square = tft.mean(tf.reduce_mean(tf.square(pixels), axis=(1, 2)), reduce_instance_dims=False)
+    return mean, tf.maximum(mean_square - tf.square(mean), 0.0)
+
+
+def _constant_feature(value: tf.Tensor, rows: tf.Tensor) -> tf.Tensor:
+    return tf.tile(tf.expand_dims(value, 0), [rows, 1])

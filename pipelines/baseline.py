@@ -1,0 +1,45 @@
+"""Which blessed model a candidate is compared with.
+
+TFX's LatestBlessedModelStrategy makes the second identical run evaluate and
+push again, because the run's own model has become the baseline. This one
+passes over models that come from the candidate's own trained model, so that
+identical runs resolve to the same baseline, and are fully cached.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from tfx.dsl.components.common import resolver
+
+_TRAINED_MODEL_ID = "trained_model_id"
+_CURRENT_MODEL_ID = "current_model_id"
+_BLESSED = "blessed"
+
+
+class OtherBlessedModelStrategy(resolver.ResolverStrategy):
+    """Resolves `model` to the latest blessed servable of another trained model, or to none.
+
+    Inputs: `candidate` (one servable), `model` (all Model artifacts) and
+    `model_blessing` (all ModelBlessing artifacts) of the pipeline.
+    """
+
+    def resolve_artifacts(
+        self, store: Any, input_dict: dict[str, list[Any]]
+    ) -> dict[str, list[Any]] | None:
+        candidate = input_dict["candidate"][0]
+        own = candidate.get_int_custom_property(_TRAINED_MODEL_ID)
+        models = {model.id: model for model in input_dict["model"]}
+        chosen: list[Any] = []
+        for blessing in sorted(input_dict["model_blessing"], key=lambda item: item.id, reverse=True):
+            if blessing.get_int_custom_property(_BLESSED) != 1:
+                continue
+            model = models.get(blessing.get_int_custom_property(_CURRENT_MODEL_ID))
+            # A model whose files were removed can no longer be compared with.
+            if model is None or not Path(model.uri).exists():
+                continue
+            if model.get_int_custom_property(_TRAINED_MODEL_ID) != own:
+                chosen = [model]
+                break
+        return {"candidate": [candidate], "model": chosen, "model_blessing": []}

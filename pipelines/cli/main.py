@@ -1,0 +1,92 @@
+"""headrace: the command line. Sub-commands are imported when they are called."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from typing import Any
+
+import click
+
+from pipelines.errors import HeadraceError, nearest
+
+# name -> (module, one-line help): help is shown without importing any of them.
+COMMANDS = {
+    "experiments": ("pipelines.cli.experiments", "List the experiments that ship."),
+    "run": ("pipelines.cli.run", "Run an experiment: data to pushed model."),
+    "runs": ("pipelines.cli.runs", "List the runs of a workspace."),
+    "show": ("pipelines.cli.show", "Show one run, node by node."),
+}
+
+
+class LazyGroup(click.Group):
+    """A group that imports a sub-command when it is called, and answers typing errors."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
+        if name not in COMMANDS:
+            return None
+        return importlib.import_module(COMMANDS[name][0]).command  # type: ignore[no-any-return]
+
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
+        if args and args[0] not in COMMANDS:
+            raise click.UsageError(f"There is no command {args[0]!r}. {nearest(args[0], COMMANDS)}", ctx)
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
+
+
+@click.command(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="headrace", prog_name="headrace")
+@click.option("--debug", is_flag=True, help="Show the traceback of an error.")
+@click.pass_context
+def cli(ctx: click.Context, debug: bool) -> None:
+    """From raw files to an optimised model in TensorFlow Serving.
+
+    \b
+    Begin with:
+      headrace run digits
+    """
+    ctx.obj = {"debug": debug}
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Entry point: exits 0, 2 for a user's mistake, 1 for a run that failed or was refused."""
+    given = sys.argv[1:] if arguments is None else arguments
+    try:
+        code = cli.main(args=given, prog_name="headrace", standalone_mode=False)
+    except HeadraceError as error:
+        if "--debug" in given:
+            raise
+        _print_error(error)
+        code = error.exit_code
+    except click.ClickException as error:
+        error.show()
+        code = 2
+    except (click.Abort, KeyboardInterrupt):
+        click.echo("Interrupted.", err=True)
+        code = 1
+    _exit(int(code or 0))
+
+
+def _exit(code: int) -> None:
+    """Ends at once: TensorFlow's libraries have crashed in the interpreter's shutdown."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code) if "tensorflow" in sys.modules else sys.exit(code)
+
+
+def _print_error(error: HeadraceError) -> None:
+    click.secho(f"Error: {error.headline}", fg="red", err=True)
+    for label, text in (("at", error.place), ("do", error.remedy)):
+        if text:
+            click.echo(f"  {label}: {text}", err=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,92 @@
+"""headrace run: an experiment from data to pushed model."""
+
+from __future__ import annotations
+
+import shlex
+
+import click
+from rich.console import Console
+
+from pipelines import config
+from pipelines.cli.options import workspace_option
+from pipelines.cli.progress import ConsoleProgress
+from pipelines.cli.screen import output_apart
+from pipelines.cli.tables import print_summary
+from pipelines.lineage.store import REFUSED
+from pipelines.run import RUNNERS, Options, Outcome, run
+from pipelines.workspace import Workspace
+
+
+@click.command("run")
+@click.argument("experiment")
+@click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Override one value; repeatable.")
+@workspace_option
+@click.option(
+    "--runner",
+    type=click.Choice(RUNNERS),
+    default="local",
+    show_default=True,
+    help="local: a process per node, independent nodes at the same time. beam: TFX's BeamDagRunner, one process.",
+)
+@click.option("--from", "from_node", metavar="NODE", help="Start here, with an earlier run's outputs.")
+@click.option("--to", "to_node", metavar="NODE", help="Stop after this node.")
+@click.option("--no-cache", is_flag=True, help="Run every node, even where nothing changed.")
+@click.option(
+    "--beam-arg",
+    "beam_args",
+    multiple=True,
+    metavar="OPTION",
+    help="A Beam option for every Beam component, such as --direct_num_workers=2; repeatable.",
+)
+def command(
+    experiment: str,
+    overrides: tuple[str, ...],
+    root: str,
+    runner: str,
+    from_node: str | None,
+    to_node: str | None,
+    no_cache: bool,
+    beam_args: tuple[str, ...],
+) -> int:
+    """Run EXPERIMENT, a name that `headrace experiments` lists or a YAML file.
+
+    \b
+    Examples:
+      headrace run digits
+      headrace run digits --set train.epochs=5 --to Trainer
+      headrace run digits --beam-arg=--direct_running_mode=multi_processing \\
+                          --beam-arg=--direct_num_workers=2
+
+    Nodes whose inputs, code and settings have not changed are taken from the
+    cache. Exits 0 when the run completed, 1 when a node failed or the model was
+    refused, 2 for a mistake in what was given.
+    """
+    settings = config.load(experiment, overrides)
+    workspace = Workspace.open(root, create=True)
+    options = Options(
+        runner=runner,  # type: ignore[arg-type]
+        from_node=from_node,
+        to_node=to_node,
+        cache=not no_cache,
+        beam_args=(*settings.beam.args, *beam_args),
+    )
+    with output_apart(workspace.runs / "headrace.log") as console:
+        progress = ConsoleProgress(console)
+        try:
+            outcome = run(settings, workspace, options, progress)
+        finally:
+            progress.close()
+        _print_outcome(console, outcome, root)
+    return 1 if outcome.state == REFUSED else 0
+
+
+def _print_outcome(console: Console, outcome: Outcome, root: str) -> None:
+    summary = outcome.summary
+    console.print()
+    print_summary(console, summary)
+    console.print(
+        f"Nodes       {len(summary.executed)} executed, {len(summary.cached)} cached; {outcome.seconds:.0f} s",
+        highlight=False,
+    )
+    where = "" if root == "workspace" else f" --workspace {shlex.quote(root)}"
+    console.print(f"Next        headrace show {outcome.run_id}{where}", highlight=False, soft_wrap=True)

@@ -1,0 +1,85 @@
+"""Tables and lines that commands print of a run's outcome."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from statistics import median
+from typing import Any
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from pipelines.summary import Summary
+
+
+def print_summary(console: Console, summary: Summary) -> None:
+    """Examples per split, candidates, metric against baseline, and what was pushed."""
+    if summary.examples:
+        sizes = ", ".join(f"{count:,} {split}" for split, count in summary.examples.items())
+        console.print(f"Examples    {sizes}", highlight=False)
+    if summary.candidates:
+        console.print(candidate_table(summary.candidates, summary.chosen))
+        console.print(f"Chosen      {summary.chosen}: {summary.reason}", highlight=False, soft_wrap=True)
+    if summary.accuracy is not None:
+        console.print(f"Accuracy    {_metric_line(summary)}", highlight=False, soft_wrap=True)
+    for failure in summary.failures:
+        console.print(f"            not met: {failure}", highlight=False, style="red")
+    console.print(f"Pushed      {_push_line(summary)}", highlight=False, soft_wrap=True)
+
+
+def _metric_line(summary: Summary) -> str:
+    text = f"{summary.accuracy:.4f} on the test split"
+    if summary.baseline_accuracy is not None:
+        text += f", against {summary.baseline_accuracy:.4f} of the latest blessed model"
+    else:
+        text += " (no earlier model to compare with)"
+    if summary.worst_class:
+        text += f"; worst class {summary.worst_class[0]!r} {summary.worst_class[1]:.4f}"
+    return text
+
+
+def _push_line(summary: Summary) -> str:
+    if summary.pushed_version:
+        when = "" if summary.pushed_now else " (nothing new: this model was pushed before)"
+        return f"version {summary.pushed_version} in {summary.pushed_to}{when}"
+    if summary.refusal:
+        return f"no; refused by {summary.refusal}"
+    return "no; the Pusher was not part of this run"
+
+
+def candidate_table(candidates: Sequence[Mapping[str, Any]], chosen: str) -> Table:
+    """One row per candidate: size, latency, its ratio to the original in the same process, accuracy, verdict."""
+    table = Table(box=box.SIMPLE_HEAD)
+    for column, justify in _COLUMNS:
+        table.add_column(column, justify=justify, overflow="fold")  # type: ignore[arg-type]
+    for candidate in candidates:
+        name = f"[bold]{candidate['name']} *[/bold]" if candidate["name"] == chosen else candidate["name"]
+        table.add_row(name, *_figures(candidate), candidate["reason"])
+    return table
+
+
+_COLUMNS = (
+    ("candidate", "left"),
+    ("size kB", "right"),
+    ("batch 1 ms", "right"),
+    ("latency ratio", "right"),
+    ("accuracy", "right"),
+    ("agree", "right"),
+    ("drop at most", "right"),
+    ("verdict", "left"),
+)
+
+
+def _figures(candidate: Mapping[str, Any]) -> tuple[str, ...]:
+    figures = candidate["figures"]
+    if figures is None:
+        return ("-",) * (len(_COLUMNS) - 2)
+    return (
+        f"{figures['size_bytes'] / 1000:.0f}",
+        f"{figures['latency_ms_p50']:.2f}",
+        f"{median(figures['latency_ratios']):.2f}",
+        f"{figures['accuracy']:.4f}",
+        f"{figures['agreement']:.4f}",
+        f"{candidate['drop_bound']:.2f}",
+    )

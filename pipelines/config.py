@@ -1,0 +1,266 @@
+"""The experiment schema: one strict model per stage.
+
+    experiment = load("digits", overrides=["train.batch_size=64"])
+
+Unknown keys and bad values fail with the nearest known name. Every default is
+the right choice for most; what a default costs or limits stands in its text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from pipelines.errors import ConfigError, NotFoundError, nearest
+
+EXPERIMENTS = Path(__file__).parent / "experiments"
+
+Share = Annotated[int, Field(ge=1, le=100)]
+Fraction = Annotated[float, Field(gt=0, lt=1)]
+
+
+class Stage(BaseModel):
+    """Base of all stages: unknown keys are refused, values are not coerced."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+
+class Splits(Stage):
+    """Shares of the three splits, by hash of each record's bytes."""
+
+    train: Share = Field(6, description="Fitting, and calibration of rewrites.")
+    validation: Share = Field(2, description="Early stopping, and judging candidates.")
+    test: Share = Field(2, description="Evaluation and blessing; nothing is chosen on it.")
+
+
+class Data(Stage):
+    """What to read."""
+
+    source: Literal["digits"] | None = Field(
+        None, description="A data set that comes with Headrace and is written once into the workspace."
+    )
+    path: str | None = Field(None, description="A file, a folder, or a glob of files.")
+    format: Literal["tfrecord"] = "tfrecord"
+    image: str = Field("image", description="Feature with the encoded image.")
+    label: str = Field("label", description="Feature with the class name.")
+    splits: Splits = Splits()
+
+    @model_validator(mode="after")
+    def _one_origin(self) -> Data:
+        if (self.source is None) == (self.path is None):
+            raise ValueError("exactly one of data.source and data.path must be given")
+        return self
+
+
+class Model(Stage):
+    """The network, and the size that images are brought to."""
+
+    family: Literal["image"] = "image"
+    name: Literal["separable_resnet"] = "separable_resnet"
+    height: Annotated[int, Field(ge=4, le=1024)] = Field(32, description="Pixels.")
+    width: Annotated[int, Field(ge=4, le=1024)] = Field(32, description="Pixels.")
+    channels: Literal[1, 3, 4] = 3
+    filters: list[Annotated[int, Field(ge=1, le=4096)]] = Field(
+        [32, 64, 128], min_length=1, description="Channels of each stage; each later stage halves the size."
+    )
+    blocks_per_stage: Annotated[int, Field(ge=1, le=32)] = 2
+    dropout: Annotated[float, Field(ge=0, lt=1)] = 0.2
+    augment_shift: Annotated[int, Field(ge=0, le=64)] = Field(
+        0, description="Training images are moved by up to so many pixels."
+    )
+
+
+class Train(Stage):
+    """How to train."""
+
+    epochs: Annotated[int, Field(ge=1)] = Field(30, description="At most; early stopping ends sooner.")
+    batch_size: Annotated[int, Field(ge=1)] = 64
+    learning_rate: Annotated[float, Field(gt=0)] = Field(
+        0.002, description="Peak, after warm-up; a cosine brings it to zero."
+    )
+    weight_decay: Annotated[float, Field(ge=0)] = 0.0005
+    warmup_fraction: Annotated[float, Field(ge=0, lt=1)] = Field(0.05, description="Of all planned steps.")
+    label_smoothing: Annotated[float, Field(ge=0, lt=1)] = 0.05
+    early_stopping_patience: Annotated[int, Field(ge=1)] = Field(8, description="Epochs without a better loss.")
+    seed: Annotated[int, Field(ge=0)] = 17
+
+
+class Rewrite(Stage):
+    """Which candidates are built, and what they must keep to."""
+
+    candidates: list[Literal["frozen", "float16"]] = Field(
+        ["frozen", "float16"], description="Each costs about ten seconds of building and judging."
+    )
+    objective: Literal["latency", "size", "throughput"] = "latency"
+    max_drop: Annotated[float, Field(ge=0, le=100)] = Field(
+        1.0,
+        description="Points of accuracy that a candidate may lose, as an upper bound: with no "
+        "disagreement at all, 1 point at 0.95 needs 299 validation examples.",
+    )
+    confidence: Fraction = Field(0.95, description="Of each one-sided bound.")
+    max_examples: Annotated[int, Field(ge=1)] = Field(3000, description="Validation examples judged at most.")
+    candidate_timeout_s: Annotated[float, Field(gt=0)] = Field(600.0, description="For each build and judgement.")
+
+
+class Evaluation(Stage):
+    """What a model must reach on the test split."""
+
+    min_accuracy: Annotated[float, Field(ge=0, le=1)] = Field(0.5, description="Overall.")
+    min_class_accuracy: Annotated[float, Field(ge=0, le=1)] = Field(0.0, description="On every class.")
+    max_drop: Annotated[float, Field(ge=0, le=1)] = Field(
+        0.01, description="Accuracy that may be lost against the latest blessed model."
+    )
+
+
+class Infra(Stage):
+    """What the served bytes must answer before they are pushed."""
+
+    examples: Annotated[int, Field(ge=1, le=1000)] = Field(32, description="Real examples sent.")
+    timeout_s: Annotated[float, Field(gt=0)] = 300.0
+
+
+class Push(Stage):
+    """Where the model goes."""
+
+    model: str | None = Field(None, description="Name under serving/; the experiment's when not given.")
+
+
+class Beam(Stage):
+    """Options for every Beam component."""
+
+    args: list[str] = Field([], description="Beam pipeline options, such as --direct_num_workers=2.")
+
+
+class Experiment(Stage):
+    """A named configuration."""
+
+    name: Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]{0,39}$")]
+    description: str = ""
+    needs: str = Field("", description="What must be there before it runs, in words.")
+    takes: str = Field("", description="How long it takes and what it reaches, in words.")
+    data: Data
+    model: Model = Model()
+    train: Train = Train()
+    rewrite: Rewrite = Rewrite()
+    evaluation: Evaluation = Evaluation()
+    infra: Infra = Infra()
+    push: Push = Push()
+    beam: Beam = Beam()
+
+    @property
+    def model_name(self) -> str:
+        """The model's name in the serving folder."""
+        return self.push.model or self.name
+
+
+def names() -> list[str]:
+    """The experiments that ship."""
+    return sorted(path.stem for path in EXPERIMENTS.glob("*.yaml"))
+
+
+def load(experiment: str, overrides: Sequence[str] = ()) -> Experiment:
+    """Loads an experiment by name or file and applies `key=value` overrides.
+
+    Raises:
+        NotFoundError: there is no such experiment or file.
+        ConfigError: the file or an override is not understood.
+    """
+    path = _find(experiment)
+    raw = _read_yaml(path)
+    raw.setdefault("name", path.stem)
+    for override in overrides:
+        _override(raw, override)
+    return _validate(raw, str(path), overrides)
+
+
+def _find(experiment: str) -> Path:
+    if experiment.endswith((".yaml", ".yml")) or "/" in experiment:
+        path = Path(experiment)
+        if not path.is_file():
+            raise NotFoundError("There is no such experiment file", place=experiment, remedy="Check the path.")
+        return path
+    path = EXPERIMENTS / f"{experiment}.yaml"
+    if not path.is_file():
+        raise NotFoundError(
+            f"There is no experiment {experiment!r}",
+            place="experiments",
+            remedy=f"{nearest(experiment, names())} A file of your own is named with its path.",
+        )
+    return path
+
+
+def _read_yaml(path: Path) -> dict[str, Any]:
+    try:
+        raw = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        mark = getattr(error, "problem_mark", None)
+        place = f"{path}, line {mark.line + 1}" if mark else str(path)
+        raise ConfigError(
+            f"An experiment file is no YAML: {getattr(error, 'problem', None) or error}", place=place
+        ) from error
+    if not isinstance(raw, dict):
+        raise ConfigError("An experiment file should hold keys and values", place=str(path))
+    return raw
+
+
+def _override(raw: dict[str, Any], override: str) -> None:
+    key, equals, text = override.partition("=")
+    if not equals or not key:
+        raise ConfigError(
+            f"An override should look like key=value. Received: {override!r}",
+            place="--set",
+            remedy="For example --set train.batch_size=64.",
+        )
+    *parents, last = key.split(".")
+    target = raw
+    for parent in parents:
+        target = target.setdefault(parent, {})
+        if not isinstance(target, dict):
+            raise ConfigError(f"{parent!r} in {key!r} is a value, not a group of keys", place="--set")
+    try:
+        target[last] = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise ConfigError(f"The value of {key!r} is not understood: {text!r}", place="--set") from error
+
+
+def _validate(raw: Mapping[str, Any], source: str, overrides: Sequence[str]) -> Experiment:
+    try:
+        return Experiment.model_validate(raw)
+    except ValidationError as error:
+        first = error.errors()[0]
+        key = ".".join(str(part) for part in first["loc"])
+        where = "--set" if any(item.split("=")[0].startswith(key) for item in overrides if key) else source
+        raise _config_error(first, key, where, error.error_count() - 1) from error
+
+
+def _config_error(first: Any, key: str, where: str, others: int) -> ConfigError:
+    more = f" ({others} more)" if others > 0 else ""
+    place = f"{where}, {key}" if key else where
+    if first["type"] == "extra_forbidden":
+        return ConfigError(
+            f"Unknown key {key!r}{more}", place=place, remedy=nearest(_last(key), known_keys(first["loc"][:-1]))
+        )
+    if first["type"] == "missing":
+        return ConfigError(f"The key {key!r} is missing{more}", place=place, remedy=f"Add {key}: to the file.")
+    message = first["msg"].removeprefix("Value error, ")
+    received = "" if first["type"] == "value_error" else f". Received: {_last(key)}={first['input']!r}"
+    return ConfigError(f"Bad value: {message}{received}{more}", place=place)
+
+
+def _last(key: str) -> str:
+    return key.rsplit(".", 1)[-1]
+
+
+def known_keys(location: Sequence[str | int]) -> list[str]:
+    """The keys that a group of the schema knows; the groups are named by `location`."""
+    stage: type[BaseModel] = Experiment
+    for part in location:
+        field = stage.model_fields.get(str(part))
+        if field is None or not isinstance(field.annotation, type) or not issubclass(field.annotation, BaseModel):
+            return []
+        stage = field.annotation
+    return list(stage.model_fields)

@@ -1,0 +1,130 @@
+"""What code a node runs, as a hash: TFX hashes no code that is named by dotted path.
+
+    fingerprint = of_modules(["modules.image.trainer"])     # hex digest
+
+A node's fingerprint covers the import closure of the functions it runs,
+inside our packages and the folder the command was started in, and the
+versions of all packages that Headrace depends on. Comments and layout do not
+count: what is hashed is each file's syntax tree.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import hashlib
+import importlib.metadata
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from packaging.requirements import Requirement
+
+_PROJECT = Path(__file__).resolve().parents[1]
+_OWN_PACKAGES = ("pipelines", "components", "modules")
+
+
+def of_modules(roots: Iterable[str]) -> str:
+    """Digest of the import closure of some modules, and of the package versions."""
+    total = hashlib.sha256(_environment_digest().encode())
+    for name, path in sorted(closure(roots).items()):
+        total.update(f"{name}\0{_source_digest(path)}\n".encode())
+    return total.hexdigest()
+
+
+def closure(roots: Iterable[str]) -> dict[str, Path]:
+    """Module name -> file, of all our own modules that `roots` import, transitively.
+
+    Imports inside functions count. Packages' `__init__` files do too, since
+    importing a module runs them.
+    """
+    found: dict[str, Path] = {}
+    waiting = list(roots)
+    while waiting:
+        name = waiting.pop()
+        path = _find(name)
+        if name in found or path is None:
+            continue
+        found[name] = path
+        waiting.extend(_imports(name, path))
+        parent = name.rpartition(".")[0]
+        if parent:
+            waiting.append(parent)
+    return found
+
+
+def _find(name: str) -> Path | None:
+    """The source file of a module of ours; None for anything else.
+
+    Ours are our three packages, and modules in the folder the command was
+    started in. Nothing is imported: finding a module through importlib would
+    run its packages.
+    """
+    parts = name.split(".")
+    for base in (_PROJECT, Path.cwd()):
+        if base == _PROJECT and parts[0] not in _OWN_PACKAGES:
+            continue
+        path = base.joinpath(*parts)
+        for candidate in (path.with_name(f"{path.name}.py"), path / "__init__.py"):
+            if candidate.is_file():
+                return candidate
+    return None
+
+
+def _imports(name: str, path: Path) -> Iterator[str]:
+    package = name if path.name == "__init__.py" else name.rpartition(".")[0]
+    for node in ast.walk(_tree(path)):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield alias.name
+        elif isinstance(node, ast.ImportFrom):
+            base = _absolute(node, package)
+            yield base
+            for alias in node.names:
+                yield f"{base}.{alias.name}"
+
+
+def _absolute(node: ast.ImportFrom, package: str) -> str:
+    if not node.level:
+        return node.module or ""
+    parents = package.split(".")
+    base = ".".join(parents[: len(parents) - node.level + 1])
+    return f"{base}.{node.module}" if node.module else base
+
+
+def _tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_bytes(), filename=str(path))
+
+
+def _source_digest(path: Path) -> str:
+    return hashlib.sha256(ast.dump(_tree(path)).encode()).hexdigest()
+
+
+@functools.cache
+def environment() -> dict[str, str]:
+    """Name -> version of every installed package that Headrace depends on, transitively."""
+    found: dict[str, str] = {}
+    waiting = ["headrace"]
+    while waiting:
+        name = _canonical(waiting.pop())
+        if name in found:
+            continue
+        try:
+            distribution = importlib.metadata.distribution(name)
+        except importlib.metadata.PackageNotFoundError:
+            continue  # an optional or platform package that is not installed
+        found[name] = distribution.version
+        for line in distribution.requires or ():
+            requirement = Requirement(line)
+            if requirement.marker is None or requirement.marker.evaluate({"extra": ""}):
+                waiting.append(requirement.name)
+    return dict(sorted(found.items()))
+
+
+def _environment_digest() -> str:
+    lines = "\n".join(f"{name}=={version}" for name, version in environment().items())
+    return hashlib.sha256(lines.encode()).hexdigest()
+
+
+def _canonical(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()

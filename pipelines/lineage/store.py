@@ -1,0 +1,275 @@
+"""ML Metadata behind one small interface: runs, nodes, artifacts.
+
+    store = Store(workspace.metadata_path)
+    store.runs()                    # newest first
+    store.nodes(run_id)             # what each node did
+
+TFX's launcher writes executions, artifacts and events; this module adds one
+context per run (`HeadraceRun`) with what TFX does not record, and reads all.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ml_metadata.metadata_store import metadata_store
+from ml_metadata.proto import metadata_store_pb2 as pb
+
+from pipelines.errors import NotFoundError, WorkspaceError, nearest
+
+_RUN_TYPE = "HeadraceRun"
+_TFX_RUN_TYPE = "pipeline_run"
+_TFX_NODE_TYPE = "node"
+
+RUNNING, COMPLETE, FAILED, INTERRUPTED, REFUSED = "running", "complete", "failed", "interrupted", "refused"
+
+
+@dataclass(frozen=True)
+class RunRecord:
+    """One run as it was recorded. Times are seconds since the epoch, UTC."""
+
+    run_id: str
+    experiment: str
+    state: str
+    started: float
+    ended: float | None
+    details: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class ArtifactRecord:
+    """An artifact: its id, type, place, and properties."""
+
+    id: int
+    type: str
+    uri: str
+    properties: Mapping[str, str | int | float]
+
+
+@dataclass(frozen=True)
+class NodeRecord:
+    """One node's execution in a run.
+
+    Attributes:
+        node: node id.
+        execution_id: MLMD's.
+        state: `complete`, `cached`, `running`, `failed`, `canceled`.
+        properties: execution properties, ours and TFX's.
+        inputs: input key -> artifacts.
+        outputs: output key -> artifacts.
+    """
+
+    node: str
+    execution_id: int
+    state: str
+    properties: Mapping[str, str | int | float]
+    inputs: Mapping[str, Sequence[ArtifactRecord]]
+    outputs: Mapping[str, Sequence[ArtifactRecord]]
+
+
+class Store:
+    """The metadata store of a workspace. Not to be kept open across a fork."""
+
+    def __init__(self, path: Path) -> None:
+        """Opens or makes the store.
+
+        Raises:
+            WorkspaceError: the file is no metadata store.
+        """
+        self._path = path
+        _prepare_sqlite(path)
+        config = pb.ConnectionConfig()
+        config.sqlite.filename_uri = str(path)
+        config.sqlite.connection_mode = pb.SqliteMetadataSourceConfig.READWRITE_OPENCREATE
+        try:
+            self._store = metadata_store.MetadataStore(config)
+        except Exception as error:
+            raise _unreadable(path, error) from error
+
+    def begin_run(self, run_id: str, experiment: str, started: float, details: Mapping[str, Any]) -> None:
+        """Records that a run has begun."""
+        type_id = self._store.put_context_type(pb.ContextType(name=_RUN_TYPE), can_add_fields=True)
+        context = pb.Context(name=run_id, type_id=type_id)
+        _set(context, {"experiment": experiment, "state": RUNNING, "started": started})
+        _set(context, {"details": json.dumps(details, sort_keys=True)})
+        self._store.put_contexts([context])
+
+    def end_run(self, run_id: str, state: str, ended: float, details: Mapping[str, Any]) -> None:
+        """Records how a run ended; `details` are added to those it began with."""
+        context = self._run_context(run_id)
+        merged = {**json.loads(context.custom_properties["details"].string_value), **details}
+        _set(context, {"state": state, "ended": ended, "details": json.dumps(merged, sort_keys=True)})
+        self._store.put_contexts([context])
+
+    def cancel_running(self, run_id: str) -> list[int]:
+        """Marks a run's executions that still count as running as canceled; returns their ids."""
+        left = [
+            execution
+            for execution in self._executions(run_id)
+            if execution.last_known_state in (pb.Execution.RUNNING, pb.Execution.NEW)
+        ]
+        for execution in left:
+            execution.last_known_state = pb.Execution.CANCELED
+        if left:
+            self._store.put_executions(left)
+        return [execution.id for execution in left]
+
+    def annotate_execution(self, execution_id: int, properties: Mapping[str, str | int | float]) -> None:
+        """Adds custom properties to an execution. (Cache keys read artifacts, not executions.)"""
+        found = self._store.get_executions_by_id([execution_id])
+        for execution in found:
+            _set(execution, properties)
+        self._store.put_executions(found)
+
+    def execution_state(self, execution_id: int) -> str:
+        """`complete`, `cached`, `running`, `failed`, `canceled` or `new`."""
+        found = self._store.get_executions_by_id([execution_id])
+        return _state(found[0]) if found else "unknown"
+
+    def runs(self) -> list[RunRecord]:
+        """All runs, newest first."""
+        try:
+            contexts = self._store.get_contexts_by_type(_RUN_TYPE)
+        except Exception as error:  # MLMD raises its own error for a type nobody registered
+            if "NotFound" in type(error).__name__:
+                return []
+            raise
+        return sorted(map(_run_record, contexts), key=lambda run: run.started, reverse=True)
+
+    def find_run(self, name: str) -> RunRecord:
+        """A run by its id, a unique prefix of it, or `latest`.
+
+        Raises:
+            NotFoundError: no run or several have that name.
+        """
+        runs = self.runs()
+        if not runs:
+            raise NotFoundError("There are no runs in this workspace yet", place=str(self._path))
+        if name == "latest":
+            return runs[0]
+        exact = [run for run in runs if run.run_id == name]
+        matching = exact or [run for run in runs if run.run_id.startswith(name)]
+        if len(matching) == 1:
+            return matching[0]
+        if matching:
+            ids = ", ".join(run.run_id for run in matching[:4])
+            raise NotFoundError(f"{len(matching)} runs begin with {name!r}", place=ids, remedy="Type more of it.")
+        remedy = nearest(name, [run.run_id for run in runs[:50]])
+        raise NotFoundError(f"There is no run {name!r}", place=str(self._path), remedy=remedy)
+
+    def nodes(self, run_id: str) -> list[NodeRecord]:
+        """What a run's nodes did, in the order in which they began."""
+        executions = sorted(self._executions(run_id), key=lambda execution: execution.id)
+        events = self._store.get_events_by_execution_ids([execution.id for execution in executions])
+        artifacts = self._artifacts({event.artifact_id for event in events})
+        return [self._node_record(execution, events, artifacts) for execution in executions]
+
+    def _node_record(
+        self, execution: Any, events: Sequence[Any], artifacts: Mapping[int, ArtifactRecord]
+    ) -> NodeRecord:
+        inputs: dict[str, list[ArtifactRecord]] = {}
+        outputs: dict[str, list[ArtifactRecord]] = {}
+        for event in events:
+            if event.execution_id == execution.id and event.artifact_id in artifacts:
+                incoming = event.type in (pb.Event.INPUT, pb.Event.DECLARED_INPUT, pb.Event.INTERNAL_INPUT)
+                side = inputs if incoming else outputs
+                side.setdefault(event.path.steps[0].key, []).append(artifacts[event.artifact_id])
+        return NodeRecord(
+            node=self._node_id(execution),
+            execution_id=execution.id,
+            state=_state(execution),
+            properties=_values(execution.custom_properties),
+            inputs=inputs,
+            outputs=outputs,
+        )
+
+    def _node_id(self, execution: Any) -> str:
+        """TFX puts each execution into a context named `<pipeline>.<node>`."""
+        types = {_TFX_NODE_TYPE: self._store.get_context_type(_TFX_NODE_TYPE).id}
+        for context in self._store.get_contexts_by_execution(execution.id):
+            if context.type_id == types[_TFX_NODE_TYPE]:
+                return str(context.name).rpartition(".")[2]
+        return f"execution {execution.id}"
+
+    def _executions(self, run_id: str) -> list[Any]:
+        context = self._store.get_context_by_type_and_name(_TFX_RUN_TYPE, run_id)
+        return [] if context is None else list(self._store.get_executions_by_context(context.id))
+
+    def _artifacts(self, ids: set[int]) -> dict[int, ArtifactRecord]:
+        found = self._store.get_artifacts_by_id(sorted(ids)) if ids else []
+        return {
+            artifact.id: ArtifactRecord(
+                id=artifact.id,
+                type=artifact.type,
+                uri=artifact.uri,
+                properties={**_values(artifact.properties), **_values(artifact.custom_properties)},
+            )
+            for artifact in found
+        }
+
+    def _run_context(self, run_id: str) -> Any:
+        context = self._store.get_context_by_type_and_name(_RUN_TYPE, run_id)
+        if context is None:
+            raise NotFoundError(f"There is no run {run_id!r}", place=str(self._path))
+        return context
+
+
+def _prepare_sqlite(path: Path) -> None:
+    """Sets write-ahead logging, which lasts with the file: readers then never block writers."""
+    try:
+        connection = sqlite3.connect(path, timeout=30)
+        try:
+            connection.execute("PRAGMA journal_mode=WAL")
+        finally:
+            connection.close()
+    except sqlite3.Error as error:
+        raise _unreadable(path, error) from error
+
+
+def _unreadable(path: Path, error: Exception) -> WorkspaceError:
+    return WorkspaceError(
+        f"The metadata store cannot be opened: {error}",
+        place=str(path),
+        remedy="Restore it from a backup, or move it away to begin a new history (artifacts stay).",
+    )
+
+
+def _run_record(context: Any) -> RunRecord:
+    values = _values(context.custom_properties)
+    ended = values.get("ended")
+    return RunRecord(
+        run_id=context.name,
+        experiment=str(values.get("experiment", "")),
+        state=str(values.get("state", "")),
+        started=float(values.get("started", 0.0)),
+        ended=float(ended) if ended is not None else None,
+        details=json.loads(str(values.get("details", "{}"))),
+    )
+
+
+def _state(execution: Any) -> str:
+    return str(pb.Execution.State.Name(execution.last_known_state)).lower()
+
+
+def _values(properties: Any) -> dict[str, str | int | float]:
+    return {
+        key: getattr(value, value.WhichOneof("value"))
+        for key, value in properties.items()
+        if value.WhichOneof("value") in ("string_value", "int_value", "double_value")
+    }
+
+
+def _set(message: Any, properties: Mapping[str, str | int | float]) -> None:
+    for key, value in properties.items():
+        target = message.custom_properties[key]
+        if isinstance(value, str):
+            target.string_value = value
+        elif isinstance(value, int):
+            target.int_value = value
+        else:
+            target.double_value = value

@@ -1,0 +1,65 @@
+"""What happens in a run, as one JSON object a line: nodes append, the command line reads.
+
+    events = EventLog(run_folder)
+    events.append(Event("Trainer", "running", time.time()))
+    for event in events.new(): ...
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+RUNNING, COMPLETE, CACHED, FAILED, SKIPPED = "running", "complete", "cached", "failed", "skipped"
+ENDED = (COMPLETE, CACHED, FAILED, SKIPPED)
+
+
+@dataclass(frozen=True)
+class Event:
+    """A node's change of state.
+
+    Attributes:
+        node: node id.
+        state: one of this module's states.
+        at: seconds since the epoch.
+        seconds: wall time since the node began, when it has ended.
+        error: headline, place and remedy, when it failed.
+        user_error: whether the user can mend it.
+    """
+
+    node: str
+    state: str
+    at: float
+    seconds: float | None = None
+    error: dict[str, str] | None = None
+    user_error: bool = False
+
+
+class EventLog:
+    """A file that several processes append to and one reads."""
+
+    def __init__(self, run_folder: Path) -> None:
+        self.path = run_folder / "events.jsonl"
+        self._read_to = 0
+
+    def append(self, event: Event) -> None:
+        """Adds an event; one write to a file opened for appending is not torn."""
+        line = (json.dumps(asdict(event)) + "\n").encode()
+        descriptor = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+        try:
+            os.write(descriptor, line)
+        finally:
+            os.close(descriptor)
+
+    def new(self) -> list[Event]:
+        """Events that were appended since the last call."""
+        if not self.path.exists():
+            return []
+        with open(self.path, "rb") as file:
+            file.seek(self._read_to)
+            data = file.read()
+        whole = data[: data.rfind(b"\n") + 1]
+        self._read_to += len(whole)
+        return [Event(**json.loads(line)) for line in whole.splitlines()]

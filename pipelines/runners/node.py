@@ -1,0 +1,147 @@
+"""Runs one node of a compiled pipeline, whatever runner asked for it.
+
+    ok = run_node(NodeTask(ir, "Trainer", RunFiles(folder, metadata_path)))
+
+The node's states go to the run's event log; what it cost goes to ML Metadata.
+"""
+
+from __future__ import annotations
+
+import errno
+import resource
+import time
+import traceback
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tfx.orchestration import metadata
+from tfx.orchestration.local import runner_utils
+from tfx.orchestration.portable import launcher
+
+from pipelines import errors
+from pipelines.lineage.store import Store
+from pipelines.runners import beam_options, events
+
+
+@dataclass(frozen=True)
+class RunFiles:
+    """Where a run keeps its logs and events, and the workspace's metadata."""
+
+    folder: Path
+    metadata_path: Path
+
+
+@dataclass(frozen=True)
+class NodeTask:
+    """A node to run: `pipeline` is the compiled IR with the run's id substituted."""
+
+    pipeline: Any
+    node_id: str
+    files: RunFiles
+    beam_args: tuple[str, ...] = ()
+
+
+def run_node(task: NodeTask) -> bool:
+    """Launches the node; True where it completed, was cached, or was skipped."""
+    log = events.EventLog(task.files.folder)
+    began = time.time()
+    log.append(events.Event(task.node_id, events.RUNNING, began))
+    usage = resource.getrusage(resource.RUSAGE_SELF)
+    try:
+        info = _launch(task)
+    except Exception as error:
+        traceback.print_exc()
+        log.append(_failure(task, began, error))
+        return False
+    state = _record(task, info, began, usage)
+    if state == events.FAILED:
+        log.append(_failure(task, began, None))
+        return False
+    log.append(events.Event(task.node_id, state, time.time(), time.time() - began))
+    return True
+
+
+def _launch(task: NodeTask) -> Any:
+    deployment = runner_utils.extract_local_deployment_config(task.pipeline)
+    node = find_node(task.pipeline, task.node_id)
+    connection = deployment.metadata_connection_config
+    return launcher.Launcher(
+        pipeline_node=node,
+        mlmd_connection=metadata.Metadata(getattr(connection, connection.WhichOneof("connection_config"))),
+        pipeline_info=task.pipeline.pipeline_info,
+        pipeline_runtime_spec=task.pipeline.runtime_spec,
+        executor_spec=runner_utils.extract_executor_spec(deployment, task.node_id),
+        custom_driver_spec=runner_utils.extract_custom_driver_spec(deployment, task.node_id),
+        custom_executor_operators=beam_options.operators(task.beam_args),
+    ).launch()
+
+
+def find_node(pipeline: Any, node_id: str) -> Any:
+    """The node of that id in a compiled pipeline."""
+    return next(
+        node.pipeline_node for node in pipeline.nodes if node.pipeline_node.node_info.id == node_id
+    )
+
+
+def _record(task: NodeTask, info: Any, began: float, usage: resource.struct_rusage) -> str:
+    """Adds the node's costs to its execution, and returns how it ended.
+
+    The launcher returns without an exception where inputs could not be
+    resolved; the execution's state tells.
+    """
+    if info is None or not info.execution_id:
+        return events.SKIPPED
+    store = Store(task.files.metadata_path)
+    state = store.execution_state(info.execution_id)
+    if state not in (events.COMPLETE, events.CACHED):
+        return events.FAILED
+    now = resource.getrusage(resource.RUSAGE_SELF)
+    cpu = now.ru_utime + now.ru_stime - usage.ru_utime - usage.ru_stime
+    children = resource.getrusage(resource.RUSAGE_CHILDREN)
+    store.annotate_execution(
+        info.execution_id,
+        {
+            "wall_s": time.time() - began,
+            "cpu_s": cpu + children.ru_utime + children.ru_stime,
+            "peak_memory_mb": now.ru_maxrss / 1024,
+        },
+    )
+    return state
+
+
+def _failure(task: NodeTask, began: float, error: Exception | None) -> events.Event:
+    fields = errors.user_fields(error) if error else None
+    user_error = fields is not None
+    if fields is None:
+        fields = _disk_full(task, error) or _unknown(task, error)
+    return events.Event(
+        task.node_id, events.FAILED, time.time(), time.time() - began, fields, user_error=user_error
+    )
+
+
+def _disk_full(task: NodeTask, error: BaseException | None) -> dict[str, str] | None:
+    text = str(error).lower()
+    full = getattr(error, "errno", None) == errno.ENOSPC or "no space left on device" in text
+    if not full:
+        return None
+    return {
+        "headline": f"The disk is full; node {task.node_id} could not write",
+        "place": str(task.files.metadata_path.parent),
+        "remedy": "Free space and run the same command again; finished nodes are not run again.",
+    }
+
+
+def _unknown(task: NodeTask, error: BaseException | None) -> dict[str, str]:
+    text = str(error).strip().splitlines() if error else []
+    reason = f"{type(error).__name__}: {text[0] if text else ''}" if error else "its inputs could not be resolved"
+    return {
+        "headline": f"Node {task.node_id} failed: {reason[:300]}",
+        "place": str(log_path(task.files.folder, task.node_id)),
+        "remedy": "The log has the whole message. Running the same command again goes on from here.",
+    }
+
+
+def log_path(run_folder: Path, node_id: str) -> Path:
+    """Where a node's output goes under the local runner."""
+    return run_folder / f"{node_id}.log"

@@ -1,0 +1,133 @@
+"""What came of a run, read from ML Metadata and the artifacts it names.
+
+    summary = summarize(store, run_id)
+    summary.candidates, summary.accuracy, summary.pushed_version
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pipelines.evaluation import ACCURACY, BASELINE, CANDIDATE
+from pipelines.lineage.store import NodeRecord, Store
+
+OVERALL = "overall"
+
+
+@dataclass(frozen=True)
+class Summary:
+    """The outcome of a run; fields are empty where their node did not run.
+
+    Attributes:
+        examples: split -> number of examples.
+        accuracy: of the servable on the test split, in [0, 1].
+        baseline_accuracy: of the model it was compared with, or None.
+        worst_class: name and accuracy of the class that does worst.
+        failures: thresholds that were not met, as sentences.
+        candidates: `candidates.json`'s rows.
+        chosen: the technique that went on.
+        reason: why.
+        blessed: by the Evaluator; None where it did not run.
+        infra_blessed: by the InfraValidator; None where it did not run.
+        pushed_version: of this model, or empty.
+        pushed_to: the version's folder, or empty.
+        pushed_now: whether this very run pushed it.
+        refusal: why it was not pushed.
+        executed: nodes that ran.
+        cached: nodes whose outputs were taken from the cache.
+    """
+
+    examples: Mapping[str, int] = field(default_factory=dict)
+    accuracy: float | None = None
+    baseline_accuracy: float | None = None
+    worst_class: tuple[str, float] | None = None
+    failures: Sequence[str] = ()
+    candidates: Sequence[Mapping[str, Any]] = ()
+    chosen: str = ""
+    reason: str = ""
+    blessed: bool | None = None
+    infra_blessed: bool | None = None
+    pushed_version: str = ""
+    pushed_to: str = ""
+    pushed_now: bool = False
+    refusal: str = ""
+    executed: Sequence[str] = ()
+    cached: Sequence[str] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def summarize(store: Store, run_id: str) -> Summary:
+    """Reads the outcome of a run."""
+    nodes = {node.node: node for node in store.nodes(run_id)}
+    return Summary(
+        **_counts(nodes.get("ExampleGen")),
+        **_rewrite(nodes.get("Rewriter")),
+        **_evaluation(nodes.get("Evaluator")),
+        **_infra(nodes.get("InfraValidator")),
+        **_push(nodes.get("Pusher")),
+        executed=tuple(name for name, node in nodes.items() if node.state == "complete" and name != "Baseline"),
+        cached=tuple(name for name, node in nodes.items() if node.state == "cached"),
+    )
+
+
+def _output(node: NodeRecord | None, key: str) -> Any:
+    artifacts = node.outputs.get(key, ()) if node else ()
+    return artifacts[0] if artifacts else None
+
+
+def _json_of(artifact: Any, name: str) -> Any:
+    path = Path(artifact.uri, name) if artifact else None
+    return json.loads(path.read_text()) if path and path.exists() else None
+
+
+def _counts(node: NodeRecord | None) -> dict[str, Any]:
+    artifact = _output(node, "examples")
+    return {"examples": json.loads(str(artifact.properties["examples_per_split"]))} if artifact else {}
+
+
+def _rewrite(node: NodeRecord | None) -> dict[str, Any]:
+    report = _json_of(_output(node, "report"), "candidates.json")
+    if not report:
+        return {}
+    return {"candidates": report["candidates"], "chosen": report["chosen"], "reason": report["reason"]}
+
+
+def _evaluation(node: NodeRecord | None) -> dict[str, Any]:
+    found = _json_of(_output(node, "evaluation"), "summary.json")
+    if not found:
+        return {}
+    slices = found["metrics"][CANDIDATE]
+    baseline = found["metrics"].get(BASELINE, {}).get(OVERALL, {})
+    classes = {name: values[ACCURACY] for name, values in slices.items() if name != OVERALL}
+    worst = min(classes.items(), key=lambda item: item[1]) if classes else None
+    return {
+        "accuracy": slices[OVERALL][ACCURACY],
+        "baseline_accuracy": baseline.get(ACCURACY),
+        "worst_class": (worst[0].partition("=")[2], worst[1]) if worst else None,
+        "failures": found["failures"],
+        "blessed": found["blessed"],
+    }
+
+
+def _infra(node: NodeRecord | None) -> dict[str, Any]:
+    blessing = _output(node, "blessing")
+    return {"infra_blessed": blessing.properties.get("blessed") == 1} if blessing else {}
+
+
+def _push(node: NodeRecord | None) -> dict[str, Any]:
+    pushed = _output(node, "pushed_model")
+    if not pushed or not node:
+        return {}
+    if pushed.properties.get("pushed") != 1:
+        return {"refusal": str(pushed.properties.get("reason", ""))}
+    return {
+        "pushed_version": str(pushed.properties["pushed_version"]),
+        "pushed_to": str(pushed.properties["pushed_destination"]),
+        "pushed_now": node.state == "complete",
+    }

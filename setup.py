@@ -1,0 +1,68 @@
+"""Packaging of Headrace: bounds, extras and the console script.
+
+Upper bounds follow what requirements.lock was tested with. TFX 1.21 itself
+asks for wheels that need glibc 2.38, so the lock is resolved under
+overrides.txt and installed without resolving (`make run` does both).
+"""
+
+from setuptools import find_packages, setup
+
+REQUIRES = [
+    # The stack: what a pipeline is made of.
+    "tensorflow>=2.21,<2.22",
+    "keras>=3.10,<4",
+    "tfx>=1.21,<1.22",
+    "apache-beam>=2.77,<2.78",
+    "ml-metadata>=1.17,<2",
+    "tensorflow-data-validation>=1.16,<2",
+    "tensorflow-transform>=1.21,<1.22",
+    "tensorflow-model-analysis>=0.52,<0.53",
+    "tensorflow-serving-api>=2.19,<2.22",
+    "protobuf>=6.31,<7",
+    "numpy>=1.26,<3",
+    # Experiment files: strict validation, safe YAML.
+    "pydantic>=2.10,<3",
+    "pyyaml>=6,<7",
+    # Command line: lazy sub-commands; tables and live progress.
+    "click>=8.1,<9",
+    "rich>=13,<16",
+    # Exact binomial bounds for the rewriter's gate.
+    "scipy>=1.11,<2",
+    # The scans behind the `digits` experiment, and writing them as PNG.
+    "scikit-learn>=1.5,<2",
+    "pillow>=10,<13",
+    # Peak memory of nodes and candidates; ending their child processes.
+    "psutil>=5.9,<8",
+    # Reading requirement lines when hashing the installed environment.
+    "packaging>=23,<27",
+]
+
+EXTRAS = {
+    "kubeflow": ["kfp>=2.16,<2.17", "kfp-kubernetes>=2.16,<2.17", "kubernetes-validate>=1.30,<2"],
+    "onnx": ["onnx>=1.17,<2", "onnxruntime>=1.20,<2", "tf2onnx>=1.17,<2"],
+    # Needs an NVIDIA GPU; not in the lock.
+    "tensorrt": ["tensorrt>=10,<11", "onnx>=1.17,<2", "tf2onnx>=1.17,<2"],
+    "dev": [
+        "ruff>=0.9,<1",
+        "mypy>=1.14,<3",
+        "pytest>=8,<10",
+        "types-PyYAML",
+        "types-psutil",
+        "types-protobuf",
+    ],
+}
+
+setup(
+    name="headrace",
+    version="0.1.0",
+    description="From raw files to an optimised model in TensorFlow Serving: one recorded TFX pipeline.",
+    long_description=open("README.md", encoding="utf-8").read(),
+    long_description_content_type="text/markdown",
+    license="Apache-2.0",
+    python_requires=">=3.11,<3.12",
+    packages=find_packages(include=["pipelines*", "components*", "modules*"]),
+    package_data={"pipelines": ["experiments/*.yaml"], "components": ["py.typed"], "modules": ["py.typed"]},
+    install_requires=REQUIRES,
+    extras_require=EXTRAS,
+    entry_points={"console_scripts": ["headrace=pipelines.cli.main:main"]},
+)
