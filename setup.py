@@ -5,6 +5,8 @@ asks for wheels that need glibc 2.38, so the lock is resolved under
 overrides.txt and installed without resolving (`make run` does both).
 """
 
+from pathlib import Path
+
 from setuptools import find_packages, setup
 
 REQUIRES = [
@@ -56,7 +58,7 @@ setup(
     name="headrace",
     version="0.1.0",
     description="From raw files to an optimised model in TensorFlow Serving: one recorded TFX pipeline.",
-    long_description=open("README.md", encoding="utf-8").read(),
+    long_description=Path("README.md").read_text(encoding="utf-8"),
     long_description_content_type="text/markdown",
     license="Apache-2.0",
     python_requires=">=3.11,<3.12",

@@ -1,6 +1,6 @@
 """Runs one of our worker modules in a process of its own.
 
-    run_module("components.rewriter.worker", ["build", "task.json"], seconds=600)
+run_module("components.rewriter.worker", ["build", "task.json"], seconds=600)
 """
 
 from __future__ import annotations

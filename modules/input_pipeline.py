@@ -1,7 +1,7 @@
 """tf.data from TFRecords of transformed examples to batches.
 
-    dataset = read_examples(fn_args.train_files, feature_spec, seed=0)   # parsed, one by one
-    dataset = training_batches(dataset.map(decode), batch_size=64, seed=0)
+dataset = read_examples(fn_args.train_files, feature_spec, seed=0)   # parsed, one by one
+dataset = training_batches(dataset.map(decode), batch_size=64, seed=0)
 """
 
 from __future__ import annotations

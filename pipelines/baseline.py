@@ -25,9 +25,7 @@ class OtherBlessedModelStrategy(resolver.ResolverStrategy):
     `model_blessing` (all ModelBlessing artifacts) of the pipeline.
     """
 
-    def resolve_artifacts(
-        self, store: Any, input_dict: dict[str, list[Any]]
-    ) -> dict[str, list[Any]] | None:
+    def resolve_artifacts(self, store: Any, input_dict: dict[str, list[Any]]) -> dict[str, list[Any]] | None:
         candidate = input_dict["candidate"][0]
         own = candidate.get_int_custom_property(_TRAINED_MODEL_ID)
         models = {model.id: model for model in input_dict["model"]}

@@ -85,7 +85,9 @@ class Train(Stage):
     weight_decay: Annotated[float, Field(ge=0)] = 0.0005
     warmup_fraction: Annotated[float, Field(ge=0, lt=1)] = Field(0.05, description="Of all planned steps.")
     label_smoothing: Annotated[float, Field(ge=0, lt=1)] = 0.05
-    early_stopping_patience: Annotated[int, Field(ge=1)] = Field(8, description="Epochs without a better loss.")
+    early_stopping_patience: Annotated[int, Field(ge=1)] = Field(
+        8, description="Epochs without a better loss."
+    )
     seed: Annotated[int, Field(ge=0)] = 17
 
 
@@ -103,7 +105,9 @@ class Rewrite(Stage):
     )
     confidence: Fraction = Field(0.95, description="Of each one-sided bound.")
     max_examples: Annotated[int, Field(ge=1)] = Field(3000, description="Validation examples judged at most.")
-    candidate_timeout_s: Annotated[float, Field(gt=0)] = Field(600.0, description="For each build and judgement.")
+    candidate_timeout_s: Annotated[float, Field(gt=0)] = Field(
+        600.0, description="For each build and judgement."
+    )
 
 
 class Evaluation(Stage):
@@ -181,7 +185,9 @@ def _find(experiment: str) -> Path:
     if experiment.endswith((".yaml", ".yml")) or "/" in experiment:
         path = Path(experiment)
         if not path.is_file():
-            raise NotFoundError("There is no such experiment file", place=experiment, remedy="Check the path.")
+            raise NotFoundError(
+                "There is no such experiment file", place=experiment, remedy="Check the path."
+            )
         return path
     path = EXPERIMENTS / f"{experiment}.yaml"
     if not path.is_file():
@@ -242,10 +248,14 @@ def _config_error(first: Any, key: str, where: str, others: int) -> ConfigError:
     place = f"{where}, {key}" if key else where
     if first["type"] == "extra_forbidden":
         return ConfigError(
-            f"Unknown key {key!r}{more}", place=place, remedy=nearest(_last(key), known_keys(first["loc"][:-1]))
+            f"Unknown key {key!r}{more}",
+            place=place,
+            remedy=nearest(_last(key), known_keys(first["loc"][:-1])),
         )
     if first["type"] == "missing":
-        return ConfigError(f"The key {key!r} is missing{more}", place=place, remedy=f"Add {key}: to the file.")
+        return ConfigError(
+            f"The key {key!r} is missing{more}", place=place, remedy=f"Add {key}: to the file."
+        )
     message = first["msg"].removeprefix("Value error, ")
     received = "" if first["type"] == "value_error" else f". Received: {_last(key)}={first['input']!r}"
     return ConfigError(f"Bad value: {message}{received}{more}", place=place)
@@ -260,7 +270,11 @@ def known_keys(location: Sequence[str | int]) -> list[str]:
     stage: type[BaseModel] = Experiment
     for part in location:
         field = stage.model_fields.get(str(part))
-        if field is None or not isinstance(field.annotation, type) or not issubclass(field.annotation, BaseModel):
+        if (
+            field is None
+            or not isinstance(field.annotation, type)
+            or not issubclass(field.annotation, BaseModel)
+        ):
             return []
         stage = field.annotation
     return list(stage.model_fields)

@@ -1,6 +1,6 @@
 """create_pipeline(config): the chain, one small builder per stage.
 
-    pipeline = create_pipeline(experiment, workspace, enable_cache=True)
+pipeline = create_pipeline(experiment, workspace, enable_cache=True)
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The exception tree of the command line: a headline, the place, a remedy, an exit code.
 
-    raise ConfigError("Unknown key 'epoch'", place="digits.yaml", remedy="Did you mean 'epochs'?")
+raise ConfigError("Unknown key 'epoch'", place="digits.yaml", remedy="Did you mean 'epochs'?")
 """
 
 from __future__ import annotations

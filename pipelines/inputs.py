@@ -41,9 +41,7 @@ def files_of(data: Data, workspace: Workspace) -> list[Path]:
 
 def _in_folder(folder: Path, data_format: str) -> list[Path]:
     suffixes = _SUFFIXES[data_format]
-    found = sorted(
-        path for path in folder.iterdir() if path.is_file() and path.suffix.lower() in suffixes
-    )
+    found = sorted(path for path in folder.iterdir() if path.is_file() and path.suffix.lower() in suffixes)
     if not found:
         others = sum(1 for path in folder.iterdir() if path.is_file())
         raise InputError(
@@ -66,7 +64,9 @@ def digest(files: Sequence[Path]) -> str:
             total.update(f"{path.name}\0{_file_digest(path)}\n".encode())
         except OSError as error:
             raise InputError(
-                f"A data file cannot be read: {error.strerror}", place=str(path), remedy="Check its permissions."
+                f"A data file cannot be read: {error.strerror}",
+                place=str(path),
+                remedy="Check its permissions.",
             ) from error
     return total.hexdigest()
 

@@ -1,6 +1,6 @@
 """Runs an experiment from its configuration to its summary.
 
-    outcome = run(experiment, workspace, options, progress)
+outcome = run(experiment, workspace, options, progress)
 """
 
 from __future__ import annotations
@@ -155,7 +155,8 @@ def _mark_partial(ir: Any, experiment: Experiment, workspace: Workspace, options
         )
     except ValueError as error:
         raise errors.ConfigError(
-            f"These nodes cannot be run alone: {error}", place=f"--from {options.from_node} --to {options.to_node}"
+            f"These nodes cannot be run alone: {error}",
+            place=f"--from {options.from_node} --to {options.to_node}",
         ) from error
     if not _planned(ir):
         raise errors.ConfigError(
@@ -167,9 +168,7 @@ def _mark_partial(ir: Any, experiment: Experiment, workspace: Workspace, options
 
 def _upstream(ir: Any, node_id: str) -> set[str]:
     """The nodes before one, transitively."""
-    before = {
-        item.pipeline_node.node_info.id: set(item.pipeline_node.upstream_nodes) for item in ir.nodes
-    }
+    before = {item.pipeline_node.node_info.id: set(item.pipeline_node.upstream_nodes) for item in ir.nodes}
     found: set[str] = set()
     waiting = set(before[node_id])
     while waiting:

@@ -1,7 +1,7 @@
 """What came of a run, read from ML Metadata and the artifacts it names.
 
-    summary = summarize(store, run_id)
-    summary.candidates, summary.accuracy, summary.pushed_version
+summary = summarize(store, run_id)
+summary.candidates, summary.accuracy, summary.pushed_version
 """
 
 from __future__ import annotations
@@ -71,7 +71,9 @@ def summarize(store: Store, run_id: str) -> Summary:
         **_evaluation(nodes.get("Evaluator")),
         **_infra(nodes.get("InfraValidator")),
         **_push(nodes.get("Pusher")),
-        executed=tuple(name for name, node in nodes.items() if node.state == "complete" and name != "Baseline"),
+        executed=tuple(
+            name for name, node in nodes.items() if node.state == "complete" and name != "Baseline"
+        ),
         cached=tuple(name for name, node in nodes.items() if node.state == "cached"),
     )
 

@@ -1,7 +1,7 @@
 """Where an installation's state lies, and the names of runs.
 
-    workspace = Workspace.open(Path("workspace"))
-    workspace.metadata_path, workspace.artifacts, workspace.serving_root("digits")
+workspace = Workspace.open(Path("workspace"))
+workspace.metadata_path, workspace.artifacts, workspace.serving_root("digits")
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from components.artifacts import ValidationReport
 from components.data_gate import executor
 
 
-class DataGateSpec(component_spec.ComponentSpec):  # noqa: D101
+class DataGateSpec(component_spec.ComponentSpec):
     PARAMETERS: dict[str, component_spec.ExecutionParameter] = {}
     INPUTS = {"anomalies": component_spec.ChannelParameter(type=standard_artifacts.ExampleAnomalies)}
     OUTPUTS = {"report": component_spec.ChannelParameter(type=ValidationReport)}

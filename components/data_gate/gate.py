@@ -1,6 +1,6 @@
 """Turns TFDV anomalies into sentences, and into a stop.
 
-    check(anomalies_by_split)      # raises AnomalyError
+check(anomalies_by_split)      # raises AnomalyError
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ from tfx.types import channel, channel_utils, component_spec, standard_artifacts
 from components.evaluator import executor
 
 
-class EvaluatorSpec(component_spec.ComponentSpec):  # noqa: D101
+class EvaluatorSpec(component_spec.ComponentSpec):
     PARAMETERS = {
         "eval_config": component_spec.ExecutionParameter(type=str),
         "split": component_spec.ExecutionParameter(type=str),

@@ -1,6 +1,6 @@
 """Says what is wrong with a record, or nothing.
 
-    reason = fault(record, rules)     # None, or a sentence
+reason = fault(record, rules)     # None, or a sentence
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from components.example_gen import executor
 from components.example_gen.request import Request
 
 
-class ExampleGenSpec(component_spec.ComponentSpec):  # noqa: D101
+class ExampleGenSpec(component_spec.ComponentSpec):
     PARAMETERS = {
         "request": component_spec.ExecutionParameter(type=str),
         "data_digest": component_spec.ExecutionParameter(type=str),

@@ -1,6 +1,6 @@
 """Readers: one file in, numbered records out, and never a silent end.
 
-    for number, record in read_tfrecord(path): ...     # raises DataError with the record's number
+for number, record in read_tfrecord(path): ...     # raises DataError with the record's number
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from components.artifacts import RewriteReport
 from components.infra_validator import executor
 
 
-class InfraValidatorSpec(component_spec.ComponentSpec):  # noqa: D101
+class InfraValidatorSpec(component_spec.ComponentSpec):
     PARAMETERS = {
         "split": component_spec.ExecutionParameter(type=str),
         "examples_count": component_spec.ExecutionParameter(type=int),

@@ -76,5 +76,7 @@ def compare(
         faults.append(f"class names differ from {list(class_names)}")
     difference = np.abs(scores - judged).max() if scores.size else 0.0
     if not difference <= TOLERANCE:
-        faults.append(f"answers differ from the judged ones by up to {difference:.2e} (at most {TOLERANCE:g})")
+        faults.append(
+            f"answers differ from the judged ones by up to {difference:.2e} (at most {TOLERANCE:g})"
+        )
     return faults

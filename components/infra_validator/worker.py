@@ -1,6 +1,6 @@
 """The process that loads a servable and answers examples, as a server would.
 
-    python -m components.infra_validator.worker TASK.json
+python -m components.infra_validator.worker TASK.json
 """
 
 from __future__ import annotations

@@ -76,8 +76,7 @@ class TrainedModel:
             technique=technique,
             class_names=self.class_names,
             signatures=tuple(
-                Signature(name, input_name)
-                for name, (_, input_name) in self.contract.signatures.items()
+                Signature(name, input_name) for name, (_, input_name) in self.contract.signatures.items()
             ),
             scores=self.contract.scores,
             classes=self.contract.classes,

@@ -1,7 +1,7 @@
 """The gate: which candidates qualify, and which one goes on. Pure functions.
 
-    verdicts = [judge(figures, policy) for figures in ...]
-    choice = choose(verdicts, policy)
+verdicts = [judge(figures, policy) for figures in ...]
+choice = choose(verdicts, policy)
 """
 
 from __future__ import annotations

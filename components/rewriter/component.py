@@ -18,7 +18,7 @@ from components.rewriter import executor
 from components.rewriter.base import Contract
 
 
-class RewriterSpec(component_spec.ComponentSpec):  # noqa: D101
+class RewriterSpec(component_spec.ComponentSpec):
     PARAMETERS = {
         "rewrite": component_spec.ExecutionParameter(type=str),
         "contract": component_spec.ExecutionParameter(type=str),

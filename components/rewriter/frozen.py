@@ -45,7 +45,6 @@ def optimised_core(trained: TrainedModel) -> tuple[Any, str, str]:
 def as_function(graph_def: Any, input_name: str, output_name: str) -> Core:
     """A callable, saveable core from a GraphDef with constants."""
     wrapped = tf.compat.v1.wrap_function(lambda: tf.import_graph_def(graph_def, name=""), [])
-    pruned = wrapped.prune(
+    return wrapped.prune(
         wrapped.graph.get_tensor_by_name(input_name), wrapped.graph.get_tensor_by_name(output_name)
     )
-    return pruned

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import psutil
@@ -35,9 +36,7 @@ def measure(
     peak_memory_mb = psutil.Process().memory_info().rss / 2**20
     original = runtimes.load(original_uri)
     original_scores = runtimes.predict_in_batches(original, records)
-    labels = examples.label_ids(
-        examples.labels_of(records, label_feature), original.servable.class_names
-    )
+    labels = examples.label_ids(examples.labels_of(records, label_feature), original.servable.class_names)
     candidate_ms, latency_ratios = _interleaved(candidate, original, records, batch=1)
     _, seconds_ratios = _interleaved(candidate, original, records, batch=min(_BATCH, len(records)))
     candidate_bytes = size_bytes(version_folder(candidate_uri))
@@ -59,7 +58,7 @@ def measure(
     )
 
 
-def _quality(scores: np.ndarray, original: np.ndarray, labels: np.ndarray) -> dict[str, float]:
+def _quality(scores: np.ndarray, original: np.ndarray, labels: np.ndarray) -> dict[str, Any]:
     if scores.shape != original.shape:
         # Another number of classes agrees with nothing.
         scores = np.full_like(original, np.nan)
@@ -80,12 +79,12 @@ def _interleaved(
     candidate: Runtime, original: Runtime, records: Sequence[bytes], batch: int
 ) -> tuple[list[float], list[float]]:
     """The candidate's call times in ms, and per round its median by the original's."""
-    starts = range(0, len(records) - batch + 1)
+    starts = range(len(records) - batch + 1)
     calls = max(2, _CALLS_PER_ROUND // batch)
 
     def timed(runtime: Runtime, round_number: int) -> list[float]:
         chosen = [starts[(round_number * calls + call) % len(starts)] for call in range(calls)]
-        return [_milliseconds(lambda s=start: runtime.predict(records[s : s + batch])) for start in chosen]
+        return [_milliseconds(runtime, records[start : start + batch]) for start in chosen]
 
     for runtime in (candidate, original):  # both warm before the first round
         timed(runtime, 0)
@@ -99,9 +98,9 @@ def _interleaved(
     return all_ms, ratios
 
 
-def _milliseconds(call: Callable[[], object]) -> float:
+def _milliseconds(runtime: Runtime, records: Sequence[bytes]) -> float:
     began = time.perf_counter()
-    call()
+    runtime.predict(records)
     return 1000 * (time.perf_counter() - began)
 
 

@@ -99,9 +99,7 @@ def _attempt(job: Job, technique: str) -> Verdict:
 
 
 def _as_original(verdict: Verdict) -> Verdict:
-    return Verdict(
-        IDENTITY, True, "the original", 1.0, verdict.drop_bound, verdict.figures
-    )
+    return Verdict(IDENTITY, True, "the original", 1.0, verdict.drop_bound, verdict.figures)
 
 
 def write_servable(job: Job, outcome: Outcome, servable_uri: str) -> None:

@@ -1,7 +1,7 @@
 """The process that builds or judges one candidate, so that a crash loses that candidate only.
 
-    python -m components.rewriter.worker build TASK.json
-    python -m components.rewriter.worker judge TASK.json
+python -m components.rewriter.worker build TASK.json
+python -m components.rewriter.worker judge TASK.json
 """
 
 from __future__ import annotations

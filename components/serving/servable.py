@@ -1,7 +1,7 @@
 """The servable: a version folder as its server loads it, and `servable.json` beside it.
 
-    <artifact>/Format-Serving/      what is pushed
-    <artifact>/servable.json        which runtime loads it, and how it is called
+<artifact>/Format-Serving/      what is pushed
+<artifact>/servable.json        which runtime loads it, and how it is called
 """
 
 from __future__ import annotations

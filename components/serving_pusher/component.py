@@ -8,7 +8,7 @@ from tfx.types import channel, channel_utils, component_spec, standard_artifacts
 from components.serving_pusher import executor
 
 
-class PusherSpec(component_spec.ComponentSpec):  # noqa: D101
+class PusherSpec(component_spec.ComponentSpec):
     PARAMETERS = {"serving_root": component_spec.ExecutionParameter(type=str)}
     INPUTS = {
         "model": component_spec.ChannelParameter(type=standard_artifacts.Model),

@@ -1,7 +1,7 @@
 """Encoded image bytes to float pixels: the one function that training and serving share.
 
-    pixels = decode_image(encoded, height=8, width=8, channels=1)
-    batch = decode_images(encoded_batch, height=8, width=8, channels=1)
+pixels = decode_image(encoded, height=8, width=8, channels=1)
+batch = decode_images(encoded_batch, height=8, width=8, channels=1)
 """
 
 from __future__ import annotations

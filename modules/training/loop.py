@@ -1,6 +1,6 @@
 """Fits a Keras model and reports what came of it.
 
-    report = fit(model, train, validation, hparams.train, steps_per_epoch=17)
+report = fit(model, train, validation, hparams.train, steps_per_epoch=17)
 """
 
 from __future__ import annotations

@@ -19,14 +19,16 @@ from pipelines.workspace import Workspace
 
 @click.command("run")
 @click.argument("experiment")
-@click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Override one value; repeatable.")
+@click.option(
+    "--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Override one value; repeatable."
+)
 @workspace_option
 @click.option(
     "--runner",
     type=click.Choice(RUNNERS),
     default="local",
     show_default=True,
-    help="local: a process per node, independent nodes at the same time. beam: TFX's BeamDagRunner, one process.",
+    help="local: a process per node, independent nodes side by side. beam: TFX's BeamDagRunner, one process.",
 )
 @click.option("--from", "from_node", metavar="NODE", help="Start here, with an earlier run's outputs.")
 @click.option("--to", "to_node", metavar="NODE", help="Stop after this node.")
@@ -85,7 +87,8 @@ def _print_outcome(console: Console, outcome: Outcome, root: str) -> None:
     console.print()
     print_summary(console, summary)
     console.print(
-        f"Nodes       {len(summary.executed)} executed, {len(summary.cached)} cached; {outcome.seconds:.0f} s",
+        f"Nodes       {len(summary.executed)} executed, {len(summary.cached)} cached; "
+        f"{outcome.seconds:.0f} s",
         highlight=False,
     )
     where = "" if root == "workspace" else f" --workspace {shlex.quote(root)}"

@@ -18,7 +18,9 @@ _STYLES = {"complete": "green", "refused": "yellow", "failed": "red", "interrupt
 
 @click.command("runs")
 @workspace_option
-@click.option("--limit", type=click.IntRange(1), default=20, show_default=True, help="At most so many, newest first.")
+@click.option(
+    "--limit", type=click.IntRange(1), default=20, show_default=True, help="At most so many, newest first."
+)
 def command(root: str, limit: int) -> None:
     """List runs: state, duration, metric, pushed version.
 

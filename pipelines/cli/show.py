@@ -40,7 +40,9 @@ def command(run: str, root: str) -> None:
 def _node_table(nodes: list[NodeRecord]) -> Table:
     table = Table(box=box.SIMPLE_HEAD)
     for column in ("node", "state", "seconds", "peak MB", "outputs"):
-        table.add_column(column, overflow="fold", justify="right" if column in ("seconds", "peak MB") else "left")
+        table.add_column(
+            column, overflow="fold", justify="right" if column in ("seconds", "peak MB") else "left"
+        )
     for node in nodes:
         wall, memory = node.properties.get("wall_s"), node.properties.get("peak_memory_mb")
         outputs = [artifact.uri for key in sorted(node.outputs) for artifact in node.outputs[key]]

@@ -49,7 +49,7 @@ def _push_line(summary: Summary) -> str:
 
 
 def candidate_table(candidates: Sequence[Mapping[str, Any]], chosen: str) -> Table:
-    """One row per candidate: size, latency, its ratio to the original in the same process, accuracy, verdict."""
+    """One row per candidate: size, latency and its ratio to the original, accuracy, verdict."""
     table = Table(box=box.SIMPLE_HEAD)
     for column, justify in _COLUMNS:
         table.add_column(column, justify=justify, overflow="fold")  # type: ignore[arg-type]

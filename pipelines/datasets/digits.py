@@ -1,6 +1,6 @@
 """scikit-learn's digits as sharded TFRecords with PNGs.
 
-    folder = write(workspace.data / "digits")     # once; later calls find it there
+folder = write(workspace.data / "digits")     # once; later calls find it there
 """
 
 from __future__ import annotations

@@ -158,7 +158,9 @@ class Store:
             return matching[0]
         if matching:
             ids = ", ".join(run.run_id for run in matching[:4])
-            raise NotFoundError(f"{len(matching)} runs begin with {name!r}", place=ids, remedy="Type more of it.")
+            raise NotFoundError(
+                f"{len(matching)} runs begin with {name!r}", place=ids, remedy="Type more of it."
+            )
         remedy = nearest(name, [run.run_id for run in runs[:50]])
         raise NotFoundError(f"There is no run {name!r}", place=str(self._path), remedy=remedy)
 

@@ -1,8 +1,8 @@
 """What happens in a run, as one JSON object a line: nodes append, the command line reads.
 
-    events = EventLog(run_folder)
-    events.append(Event("Trainer", "running", time.time()))
-    for event in events.new(): ...
+events = EventLog(run_folder)
+events.append(Event("Trainer", "running", time.time()))
+for event in events.new(): ...
 """
 
 from __future__ import annotations

@@ -112,7 +112,9 @@ class LocalRunner(tfx_runner.IrBasedRunner):
 
     def _snapshot(self, pipeline: Any) -> None:
         """For a partial run: lets earlier outputs count as this run's. In a child, since it opens MLMD."""
-        marked = [item for item in pipeline.nodes if item.pipeline_node.execution_options.run.perform_snapshot]
+        marked = [
+            item for item in pipeline.nodes if item.pipeline_node.execution_options.run.perform_snapshot
+        ]
         if marked:
             pid = processes.fork(lambda: _take_snapshot(pipeline), self._files.folder / "run.log")
             _, status = os.waitpid(pid, 0)

@@ -79,9 +79,7 @@ def _launch(task: NodeTask) -> Any:
 
 def find_node(pipeline: Any, node_id: str) -> Any:
     """The node of that id in a compiled pipeline."""
-    return next(
-        node.pipeline_node for node in pipeline.nodes if node.pipeline_node.node_info.id == node_id
-    )
+    return next(node.pipeline_node for node in pipeline.nodes if node.pipeline_node.node_info.id == node_id)
 
 
 def _record(task: NodeTask, info: Any, began: float, usage: resource.struct_rusage) -> str:
@@ -134,7 +132,9 @@ def _disk_full(task: NodeTask, error: BaseException | None) -> dict[str, str] | 
 
 def _unknown(task: NodeTask, error: BaseException | None) -> dict[str, str]:
     text = str(error).strip().splitlines() if error else []
-    reason = f"{type(error).__name__}: {text[0] if text else ''}" if error else "its inputs could not be resolved"
+    reason = (
+        f"{type(error).__name__}: {text[0] if text else ''}" if error else "its inputs could not be resolved"
+    )
     return {
         "headline": f"Node {task.node_id} failed: {reason[:300]}",
         "place": str(log_path(task.files.folder, task.node_id)),

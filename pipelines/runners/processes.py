@@ -1,6 +1,6 @@
 """Forked child processes with an output file of their own, that end with their parent.
 
-    child = fork(lambda: work(), log=path)      # work returns True when it went well
+child = fork(lambda: work(), log=path)      # work returns True when it went well
 """
 
 from __future__ import annotations
