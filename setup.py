@@ -33,6 +33,11 @@ REQUIRES = [
     # The scans behind the `digits` experiment, and writing them as PNG.
     "scikit-learn>=1.5,<2",
     "pillow>=10,<13",
+    # The embedded model server: an ASGI stack for REST, metrics in Prometheus' format.
+    "starlette>=0.40,<2",
+    "uvicorn>=0.30,<1",
+    "prometheus-client>=0.20,<1",
+    "grpcio>=1.60,<2",
     # Peak memory of nodes and candidates; ending their child processes.
     "psutil>=5.9,<8",
     # Reading requirement lines when hashing the installed environment.
@@ -51,6 +56,8 @@ EXTRAS = {
         "types-PyYAML",
         "types-psutil",
         "types-protobuf",
+        # REST clients in tests of the embedded server.
+        "httpx>=0.27,<1",
     ],
 }
 
