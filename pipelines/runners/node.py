@@ -19,6 +19,7 @@ from tfx.orchestration import metadata
 from tfx.orchestration.local import runner_utils
 from tfx.orchestration.portable import launcher
 
+from components import beam_worker
 from pipelines import errors
 from pipelines.lineage.store import Store
 from pipelines.runners import beam_options, events
@@ -49,6 +50,7 @@ def run_node(task: NodeTask) -> bool:
     log.append(events.Event(task.node_id, events.RUNNING, began))
     usage = resource.getrusage(resource.RUSAGE_SELF)
     try:
+        beam_worker.prepare()
         info = _launch(task)
     except Exception as error:
         traceback.print_exc()
