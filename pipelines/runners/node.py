@@ -111,12 +111,14 @@ def _record(task: NodeTask, info: Any, began: float, usage: resource.struct_rusa
 
 
 def _failure(task: NodeTask, began: float, error: Exception | None) -> events.Event:
-    fields = errors.user_fields(error) if error else None
-    user_error = fields is not None
-    if fields is None:
-        fields = _disk_full(task, error) or _unknown(task, error)
+    by_user = (errors.user_fields(error) if error else None) or _disk_full(task, error)
     return events.Event(
-        task.node_id, events.FAILED, time.time(), time.time() - began, fields, user_error=user_error
+        task.node_id,
+        events.FAILED,
+        time.time(),
+        time.time() - began,
+        by_user or _unknown(task, error),
+        user_error=by_user is not None,
     )
 
 
