@@ -54,8 +54,8 @@ def first(headrace, workspace):
 
 @pytest.fixture(scope="module")
 def nodes(first, workspace):
-    store = Store(workspace / "metadata.db")
-    return {node.node: node for node in store.nodes(store.find_run("latest").run_id)}
+    with Store(workspace / "metadata.db") as store:
+        return {node.node: node for node in store.nodes(store.find_run("latest").run_id)}
 
 
 def test_the_command_ends_well_and_sums_up(first, workspace) -> None:
@@ -243,10 +243,10 @@ def test_ctrl_c_ends_a_run_cleanly(headrace, first, workspace) -> None:
     assert done.code == 1
     assert "The run was interrupted" in done.err
     assert "finished nodes are taken from the cache" in done.err
-    store = Store(workspace / "metadata.db")
-    record = store.find_run("latest")
-    assert record.state == "interrupted"
-    assert {node.node: node.state for node in store.nodes(record.run_id)}["Trainer"] == "canceled"
+    with Store(workspace / "metadata.db") as store:
+        record = store.find_run("latest")
+        assert record.state == "interrupted"
+        assert {node.node: node.state for node in store.nodes(record.run_id)}["Trainer"] == "canceled"
 
 
 def test_runs_and_show_tell_what_happened(headrace, first, workspace) -> None:
