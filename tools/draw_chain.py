@@ -70,7 +70,7 @@ def draw() -> str:
         "The chain: what is blessed is what is served</text>"
         + "".join(parts)
         + f'<text x="{LEFT}" y="{TOP + 2 * HEIGHT + 68}" font-size="11" fill="#505050">'
-        "Orange nodes can stop the run or refuse the model. Every node is recorded in ML Metadata.</text></svg>"
+        "Orange nodes can stop the run or refuse the model. All are recorded in ML Metadata.</text></svg>"
     )
 
 
