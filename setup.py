@@ -40,6 +40,9 @@ REQUIRES = [
     "grpcio>=1.60,<2",
     # Peak memory of nodes and candidates; ending their child processes.
     "psutil>=5.9,<8",
+    # Reading tables: CSV, Parquet and JSON Lines by Arrow, and Avro.
+    "pyarrow>=18,<19",
+    "fastavro>=1.9,<2",
     # Checksums of TFRecords.
     "google-crc32c>=1.5,<2",
     # Reading requirement lines when hashing the installed environment.

@@ -11,6 +11,12 @@ class IngestionReport(Artifact):
     TYPE_NAME = "IngestionReport"
 
 
+class QuarantinedRecords(Artifact):
+    """Records that could not be used, with their reasons: `group-*.jsonl`."""
+
+    TYPE_NAME = "QuarantinedRecords"
+
+
 class RewriteReport(Artifact):
     """`candidates.json` and `judged.npz`: every candidate's figures, and the chosen one's answers."""
 

@@ -30,7 +30,18 @@ class Stage(BaseModel):
 
 
 class Splits(Stage):
-    """Shares of the three splits, by hash of each record's bytes."""
+    """The three splits, and how records are put into them."""
+
+    by: Literal["auto", "hash", "folder", "time"] = Field(
+        "auto",
+        description="hash: of the key, or of the whole record. folder: train/, validation/, test/. time: "
+        "oldest to newest. auto: folder where the data has such folders, else hash.",
+    )
+    key: str = Field(
+        "",
+        description="Feature that is hashed, so that records with one value never cross splits; "
+        "with by: time, the feature with the time.",
+    )
 
     train: Share = Field(6, description="Fitting, and calibration of rewrites.")
     validation: Share = Field(2, description="Early stopping, and judging candidates.")
@@ -43,9 +54,29 @@ class Data(Stage):
     source: Literal["digits"] | None = Field(
         None, description="A data set that comes with Headrace and is written once into the workspace."
     )
-    path: str | None = Field(None, description="A file, a folder, or a glob of files.")
-    format: Literal["tfrecord"] = "tfrecord"
+    path: str | None = Field(
+        None,
+        description="A file, a folder, or a glob; {SPAN}, {VERSION}, {YYYY}, {MM} and {DD} name spans.",
+    )
+    format: Literal["auto", "tfrecord", "csv", "parquet", "avro", "jsonl", "images"] = Field(
+        "auto", description="auto: by the files' endings."
+    )
+    delimiter: str = Field("", description="Of CSV; a comma, or a tab where the files end in .tsv.")
+    encoding: str = Field("utf-8", description="Of CSV and JSON Lines; strict.")
+    span: Annotated[int, Field(ge=0)] | None = Field(
+        None, description="The span to read; the latest by default."
+    )
+    window: Annotated[int, Field(ge=1)] = Field(
+        1, description="So many spans up to that one are read; with 2 or more the newest is the test split."
+    )
+    on_bad_record: Literal["fail", "quarantine"] = Field(
+        "fail", description="quarantine: bad records are written aside with their reasons, and counted."
+    )
+    max_bad_fraction: Annotated[float, Field(ge=0, le=1)] = Field(
+        0.01, description="More bad records than this fail the run even in quarantine."
+    )
     image: str = Field("image", description="Feature with the encoded image.")
+    text: str = Field("text", description="Feature with the text.")
     label: str = Field("label", description="Feature with the class name.")
     splits: Splits = Splits()
 

@@ -18,7 +18,6 @@ from tfx.types import channel
 from components.data_gate.component import DataGate
 from components.evaluator.component import Evaluator
 from components.example_gen.component import ExampleGen
-from components.example_gen.request import FeatureRule, Request
 from components.infra_validator.component import InfraValidator
 from components.rewriter.base import Contract
 from components.rewriter.component import Rewriter
@@ -30,7 +29,7 @@ from pipelines.baseline import OtherBlessedModelStrategy
 from pipelines.config import Experiment
 from pipelines.workspace import Workspace
 
-TRAIN, VALIDATION, TEST = "train", "validation", "test"
+TRAIN, VALIDATION, TEST = inputs.SPLITS
 
 # Functions that TFX runs, by dotted path; a family of models has one of each.
 PREPROCESSING_FN = "modules.{family}.preprocessing.preprocessing_fn"
@@ -74,17 +73,8 @@ def create_pipeline(experiment: Experiment, workspace: Workspace, *, enable_cach
 
 
 def _example_gen(experiment: Experiment, workspace: Workspace) -> ExampleGen:
-    data = experiment.data
-    files = inputs.files_of(data, workspace)
-    splits = data.splits
-    request = Request(
-        files=tuple(str(path) for path in files),
-        format=data.format,
-        splits=((TRAIN, splits.train), (VALIDATION, splits.validation), (TEST, splits.test)),
-        features=(FeatureRule(data.image, "image"), FeatureRule(data.label, "string")),
-        label=data.label,
-    )
-    return ExampleGen(request, inputs.digest(files))
+    resolved = inputs.resolve(experiment, workspace)
+    return ExampleGen(resolved.request, resolved.digest)
 
 
 def _data_nodes(examples: channel.BaseChannel) -> list[Any]:

@@ -1,79 +1,221 @@
-"""Which files an experiment reads, and a digest of their contents."""
+"""What an experiment reads: files, their format, splits, and a digest of their contents.
+
+resolved = resolve(experiment, workspace)
+resolved.request, resolved.digest
+"""
 
 from __future__ import annotations
 
 import glob
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
-from pipelines.config import Data
+from components.errors import DataError
+from components.example_gen.request import FeatureRule, Request, Source, SplitBy, SplitPlan
+from components.example_gen.sources import list_images
+from pipelines import spans
+from pipelines.config import Data, Experiment
 from pipelines.datasets import digits
 from pipelines.errors import InputError
 from pipelines.workspace import Workspace
 
-_SUFFIXES = {"tfrecord": (".tfrecord", ".tfrecords", ".tfrec", ".gz")}
-_CHUNK = 1 << 20
+SUFFIXES = {
+    "tfrecord": (".tfrecord", ".tfrecords", ".tfrec", ".gz"),
+    "csv": (".csv", ".tsv"),
+    "parquet": (".parquet",),
+    "avro": (".avro",),
+    "jsonl": (".jsonl", ".ndjson"),
+}
+SPLITS = ("train", "validation", "test")
 
 
-def files_of(data: Data, workspace: Workspace) -> list[Path]:
-    """The files that an experiment reads, sorted; a data set that ships is written first.
+@dataclass(frozen=True)
+class Resolved:
+    """What ExampleGen is asked to do, and the digest that stands for the data."""
+
+    request: Request
+    digest: str
+
+
+def resolve(experiment: Experiment, workspace: Workspace) -> Resolved:
+    """Finds the files of an experiment and says how they are read.
 
     Raises:
         InputError: the path does not exist, or holds no file of the format.
+        ConfigError: a path with spans is not understood.
     """
+    data = experiment.data
     if data.source == "digits":
-        return _in_folder(digits.write(workspace.data / "digits"), data.format)
-    assert data.path is not None  # the schema sees to it
-    path = Path(data.path).expanduser()
-    if path.is_dir():
-        return _in_folder(path.absolute(), data.format)
-    if path.is_file():
-        return [path.absolute()]
-    matches = sorted(Path(name).absolute() for name in glob.glob(str(path), recursive=True))
-    found = [match for match in matches if match.is_file()]
+        root = digits.write(workspace.data / "digits")
+        return _resolve_files(experiment, _sources([root], "tfrecord", -1), "tfrecord", -1)
+    path = str(Path(data.path or "").expanduser())
+    if spans.has_spans(path):
+        return _resolve_spans(experiment, path)
+    found = _existing(path)
+    if _is_images(data, found):
+        return _resolve_images(experiment, found[0])
+    data_format = _format(data, found)
+    return _resolve_files(experiment, _sources(found, data_format, -1), data_format, -1)
+
+
+def _existing(path: str) -> list[Path]:
+    if Path(path).exists():
+        return [Path(path).absolute()]
+    found = sorted(Path(name).absolute() for name in glob.glob(path, recursive=True))
     if not found:
         raise InputError(
-            "The data path does not exist", place=data.path, remedy="Check data.path (--set data.path=...)."
+            "The data path does not exist", place=path, remedy="Check data.path (--set data.path=...)."
         )
     return found
 
 
-def _in_folder(folder: Path, data_format: str) -> list[Path]:
-    suffixes = _SUFFIXES[data_format]
-    found = sorted(path for path in folder.iterdir() if path.is_file() and path.suffix.lower() in suffixes)
-    if not found:
-        others = sum(1 for path in folder.iterdir() if path.is_file())
+def _resolve_spans(experiment: Experiment, pattern: str) -> Resolved:
+    data = experiment.data
+    chosen = spans.window(spans.find(pattern), span=data.span, count=data.window, pattern=pattern)
+    data_format = _format(data, [item.path for item in chosen])
+    sources = [source for item in chosen for source in _sources([item.path], data_format, item.span)]
+    newest = chosen[-1].span
+    return _resolve_files(experiment, sources, data_format, newest if data.window > 1 else -1)
+
+
+def _is_images(data: Data, found: Sequence[Path]) -> bool:
+    """Images where that is said, or where a folder holds folders and no file of another format."""
+    if data.format != "auto" or len(found) != 1 or not found[0].is_dir():
+        return data.format == "images"
+    known = {suffix for suffixes in SUFFIXES.values() for suffix in suffixes}
+    children = [child for child in found[0].iterdir() if not child.name.startswith(".")]
+    return any(child.is_dir() for child in children) and not any(
+        child.suffix.lower() in known for child in children if child.is_file()
+    )
+
+
+def _format(data: Data, found: Sequence[Path]) -> str:
+    """The format that is said, or that the files' endings tell."""
+    if data.format != "auto":
+        return data.format
+    names = [child for path in found for child in (path.iterdir() if path.is_dir() else [path])]
+    formats = {
+        name for name, suffixes in SUFFIXES.items() for path in names if path.suffix.lower() in suffixes
+    }
+    if len(formats) == 1:
+        return formats.pop()
+    what = (
+        f"files of several formats ({', '.join(sorted(formats))})"
+        if formats
+        else "no files of a known format"
+    )
+    endings = ", ".join(suffix for suffixes in SUFFIXES.values() for suffix in suffixes)
+    raise InputError(
+        f"The data holds {what}",
+        place=", ".join(map(str, found[:3])),
+        remedy=f"Name the format (data.format). Known endings: {endings}; images lie in class folders.",
+    )
+
+
+def _sources(found: Iterable[Path], data_format: str, span: int) -> list[Source]:
+    """The files themselves, and the files of that format in folders."""
+    sources = []
+    for path in found:
+        if path.is_file():
+            sources.append(Source(str(path), span=span))
+            continue
+        inside = sorted(child for child in path.iterdir() if child.suffix.lower() in SUFFIXES[data_format])
+        if not inside:
+            others = sum(1 for child in path.iterdir() if child.is_file())
+            endings = ", ".join(SUFFIXES[data_format])
+            raise InputError(
+                f"The data folder holds no {data_format} files ({others} other files)",
+                place=str(path),
+                remedy=f"Files should end in {endings}; a file of another name is given by its path.",
+            )
+        sources.extend(Source(str(child), span=span) for child in inside)
+    return sources
+
+
+def _resolve_files(
+    experiment: Experiment, sources: Sequence[Source], data_format: str, test_span: int
+) -> Resolved:
+    split = _split_plan(experiment.data, has_folders=False, test_span=test_span)
+    tabbed = all(source.path.lower().endswith(".tsv") for source in sources)
+    options = {
+        "delimiter": experiment.data.delimiter or ("\t" if tabbed else ","),
+        "encoding": experiment.data.encoding,
+    }
+    request = _request(experiment, tuple(sources), data_format, split, options)
+    return Resolved(request, digest(source.path for source in sources))
+
+
+def _resolve_images(experiment: Experiment, root: Path) -> Resolved:
+    try:
+        sources, _ = list_images(root)
+    except DataError as error:
+        raise InputError(error.headline, place=error.place, remedy=error.remedy) from error
+    split = _split_plan(experiment.data, has_folders=any(source.split for source in sources), test_span=-1)
+    folder = root if root.is_dir() else root.parent
+    # The node lists the images itself: a million paths would not fit a property.
+    options = {"list": str(root), "root": str(folder)}
+    request = _request(experiment, (), "images", split, options)
+    paths = [source.path for source in sources] + ([str(root)] if root.is_file() else [])
+    return Resolved(request, digest(paths))
+
+
+def _split_plan(data: Data, *, has_folders: bool, test_span: int) -> SplitPlan:
+    settings = data.splits
+    by: SplitBy = ("folder" if has_folders else "hash") if settings.by == "auto" else settings.by
+    if by == "folder" and not has_folders:
         raise InputError(
-            f"The data folder holds no {data_format} files ({others} other files)",
-            place=str(folder),
-            remedy=f"Files should end in {', '.join(suffixes)}; a file of another name is given by its path.",
+            "The data has no folders train/, validation/ or test/ to split by",
+            place=data.path or "",
+            remedy="Use data.splits.by=hash.",
         )
-    return found
+    if by == "time" and not settings.key:
+        raise InputError(
+            "A split by time needs the feature with the time", place="data.splits.key", remedy="Name it."
+        )
+    shares = tuple((name, int(getattr(settings, name))) for name in SPLITS)
+    return SplitPlan(by, shares, settings.key, test_span)
 
 
-def digest(files: Sequence[Path]) -> str:
+def _request(
+    experiment: Experiment,
+    sources: tuple[Source, ...],
+    data_format: str,
+    split: SplitPlan,
+    options: dict[str, str],
+) -> Request:
+    data = experiment.data
+    return Request(
+        sources=sources,
+        format=data_format,
+        split=split,
+        features=(FeatureRule(data.image, "image"), FeatureRule(data.label, "string")),
+        label=data.label,
+        options=options,
+        on_bad_record=data.on_bad_record,
+        max_bad_fraction=data.max_bad_fraction,
+    )
+
+
+def digest(files: Iterable[str]) -> str:
     """SHA-256 over the names and contents of files.
 
     Raises:
         InputError: a file cannot be read.
     """
     total = hashlib.sha256()
-    for path in files:
+    for name in files:
+        path = Path(name)
         try:
-            total.update(f"{path.name}\0{_file_digest(path)}\n".encode())
+            total.update(f"{path.parent.name}/{path.name}\0{_file_digest(path)}\n".encode())
         except OSError as error:
             raise InputError(
-                f"A data file cannot be read: {error.strerror}",
-                place=str(path),
-                remedy="Check its permissions.",
+                f"A data file cannot be read: {error.strerror}", place=name, remedy="Check its permissions."
             ) from error
     return total.hexdigest()
 
 
 def _file_digest(path: Path) -> str:
-    one = hashlib.sha256()
     with open(path, "rb") as file:
-        while chunk := file.read(_CHUNK):
-            one.update(chunk)
-    return one.hexdigest()
+        return hashlib.file_digest(file, "sha256").hexdigest()

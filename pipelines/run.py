@@ -234,6 +234,7 @@ def _orchestrate(
     from pipelines.runners.node import RunFiles
 
     log = EventLog(folder)
+    log.take_reserve()
     failures: list[Event] = []
 
     def tick() -> None:
@@ -252,6 +253,8 @@ def _orchestrate(
             place=folder.name,
             remedy="Run the same command again: finished nodes are taken from the cache.",
         )
+    finally:
+        log.free_reserve()
     tick()
     if ok:
         return lineage.COMPLETE, None

@@ -12,7 +12,13 @@ from google.protobuf.message import DecodeError
 
 from components.example_gen.request import FeatureRule
 
-_LISTS = {"image": "bytes_list", "string": "bytes_list", "int": "int64_list", "float": "float_list"}
+_LISTS = {
+    "image": "bytes_list",
+    "string": "bytes_list",
+    "int": "int64_list",
+    "float": "float_list",
+    "any": None,
+}
 _NAMES = {"bytes_list": "bytes", "int64_list": "integers", "float_list": "floats"}
 
 
@@ -45,7 +51,7 @@ def _feature_fault(example: tf.train.Example, rule: FeatureRule) -> str | None:
     got = feature.WhichOneof("kind")
     if got is None or not getattr(feature, got).value:
         return f"feature {rule.name!r} is empty"
-    if got != wanted:
+    if wanted is not None and got != wanted:
         return f"feature {rule.name!r} should hold {_NAMES[wanted]}; received {_NAMES[got]}"
     values = getattr(feature, got).value
     if len(values) != 1:

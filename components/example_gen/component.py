@@ -1,4 +1,4 @@
-"""ExampleGen: files of records to hash-split, checked, ordered tf.train.Examples.
+"""ExampleGen: files of any known format to checked, ordered tf.train.Examples in splits.
 
 TFX's own ExampleGens say neither which file nor which record is bad, hash
 modification times instead of contents, and write records in another order
@@ -11,7 +11,7 @@ from __future__ import annotations
 from tfx.dsl.components.base import base_beam_component, executor_spec
 from tfx.types import channel_utils, component_spec, standard_artifacts
 
-from components.artifacts import IngestionReport
+from components.artifacts import IngestionReport, QuarantinedRecords
 from components.example_gen import executor
 from components.example_gen.request import Request
 
@@ -25,6 +25,7 @@ class ExampleGenSpec(component_spec.ComponentSpec):
     OUTPUTS = {
         "examples": component_spec.ChannelParameter(type=standard_artifacts.Examples),
         "report": component_spec.ChannelParameter(type=IngestionReport),
+        "quarantine": component_spec.ChannelParameter(type=QuarantinedRecords),
     }
 
 
@@ -34,6 +35,8 @@ class ExampleGen(base_beam_component.BaseBeamComponent):
     Outputs:
         examples: `Split-<name>` folders of gzipped TFRecords.
         report: `report.json` with the files and the examples per split and label.
+        quarantine: with `on_bad_record="quarantine"`, the bad records with their
+            reasons, one JSON object a line.
     """
 
     SPEC_CLASS = ExampleGenSpec
@@ -53,5 +56,6 @@ class ExampleGen(base_beam_component.BaseBeamComponent):
                 data_digest=data_digest,
                 examples=channel_utils.as_channel([standard_artifacts.Examples()]),
                 report=channel_utils.as_channel([IngestionReport()]),
+                quarantine=channel_utils.as_channel([QuarantinedRecords()]),
             )
         )

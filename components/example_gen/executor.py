@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import tensorflow as tf
@@ -14,15 +17,20 @@ from tfx.proto import example_gen_pb2
 from tfx.types import artifact_utils
 
 from components.errors import DataError
-from components.example_gen import ingest
-from components.example_gen.request import Request
+from components.example_gen import ingest, split
+from components.example_gen.readers import column_kinds, open_reader
+from components.example_gen.request import Request, Source
+from components.example_gen.sources import list_images
 
 Counts = dict[str, dict[str, int]]
 """Split -> label -> number of examples."""
 
+_MAX_LABELS = 1000
+"""More different labels than this are no classes; they are not written down one by one."""
+
 
 class Executor(base_beam_executor.BaseBeamExecutor):
-    """Reads files into splits of Examples; fails on the first bad record."""
+    """Reads sources into splits of Examples."""
 
     def Do(
         self,
@@ -33,63 +41,173 @@ class Executor(base_beam_executor.BaseBeamExecutor):
         """See `component.ExampleGen`.
 
         Raises:
-            DataError: a file or record cannot be used, a split is empty, or
-                there are fewer than two classes.
+            DataError: a file or record cannot be used (or too many cannot), a
+                split is empty, or classes are missing.
         """
         request = Request.from_json(exec_properties["request"])
-        examples = artifact_utils.get_single_instance(output_dict["examples"])
-        report = artifact_utils.get_single_instance(output_dict["report"])
-        total_bytes = sum(tf.io.gfile.stat(path).length for path in request.files)
+        examples, report, quarantine = (
+            artifact_utils.get_single_instance(output_dict[key])
+            for key in ("examples", "report", "quarantine")
+        )
+        sources, ignored = sources_of(request)
+        plan = _plan(request, sources, examples.uri, report.uri, quarantine.uri)
         with self._make_beam_pipeline() as pipeline:
-            ingest.build(pipeline, request, examples.uri, report.uri, ingest.shard_count(total_bytes))
-        raise_on_bad_records(ingest.read_json_lines(f"{report.uri}/bad"))
-        counts = nested_counts(ingest.read_json_lines(f"{report.uri}/counts", limit=None))
-        check_counts(counts, request)
-        _describe(examples, report, request, counts)
+            ingest.build(pipeline, plan, sources)
+        outcome = read_reports(report.uri)
+        check_bad(outcome, request)
+        check_counts(outcome.counts, request, sources)
+        _describe(examples, report, quarantine, request, sources, ignored, outcome)
 
 
-def raise_on_bad_records(bad: list[dict[str, Any]]) -> None:
-    """Raises a DataError for the first bad record in input order, naming how many there are."""
-    if not bad:
+def sources_of(request: Request) -> tuple[Sequence[Source], list[str]]:
+    """The request's sources, and files that were passed over."""
+    if request.format == "images":
+        return list_images(Path(request.options["list"]))
+    return request.sources, []
+
+
+def _plan(
+    request: Request, sources: Sequence[Source], examples: str, report: str, quarantine: str
+) -> ingest.Plan:
+    kinds = column_kinds(request)
+    return ingest.Plan(
+        request=request,
+        kinds=kinds,
+        present=frozenset(source.split for source in sources),
+        cuts=tuple(_time_cuts(request, sources, kinds)),
+        examples_uri=examples,
+        report_uri=report,
+        quarantine_uri=quarantine,
+    )
+
+
+def _time_cuts(request: Request, sources: Sequence[Source], kinds: dict[str, str]) -> list[float]:
+    """Where splits by time end: one pass over the data, which holds a number per record."""
+    plan = request.split
+    if plan.by != "time":
+        return []
+    read = open_reader(request, kinds)
+    times = []
+    for source in sources:
+        for batch in read(source):
+            for number, record in batch.records:
+                try:
+                    times.append(split.time_of(record, plan.key))
+                except ValueError as error:
+                    raise DataError(
+                        f"A record has no time to split by: {error}", place=f"{source.path}, record {number}"
+                    ) from error
+    return split.time_cuts(times, plan.shares)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """All groups' reports together.
+
+    Attributes:
+        counts: split -> label -> good records.
+        good: good records.
+        bad: records that could not be used.
+        first_bad: headline, place and remedy of the first in input order; empty where none.
+    """
+
+    counts: Counts
+    good: int
+    bad: int
+    first_bad: Sequence[str]
+
+
+def read_reports(report_uri: str) -> Outcome:
+    """Adds up the reports that workers wrote, and removes them."""
+    counts: Counts = defaultdict(lambda: defaultdict(int))
+    bad, firsts = 0, []
+    for path in sorted(tf.io.gfile.glob(f"{report_uri}/group-*.json")):
+        with tf.io.gfile.GFile(path) as file:
+            report = json.load(file)
+        tf.io.gfile.remove(path)
+        for name, label, count in report["counts"]:
+            counts[name][label] += count
+        bad += report["bad"]
+        if report["first_bad"]:
+            firsts.append(report["first_bad"])
+    nested = {name: dict(sorted(labels.items())) for name, labels in sorted(counts.items())}
+    good = sum(sum(labels.values()) for labels in nested.values())
+    return Outcome(nested, good, bad, min(firsts)[2:] if firsts else ())
+
+
+def check_bad(outcome: Outcome, request: Request) -> None:
+    """Raises a DataError for the first bad record, unless so few were quarantined."""
+    if not outcome.bad:
         return
-    first = min(bad, key=lambda item: tuple(item["position"]))
-    more = f" ({len(bad)} bad records or files in all)" if len(bad) > 1 else ""
-    raise DataError(first["headline"] + more, place=first["place"], remedy=first["remedy"])
-
-
-def nested_counts(rows: list[list[Any]]) -> Counts:
-    """[split, label, count] rows as nested dictionaries, keys sorted."""
-    counts: Counts = defaultdict(dict)
-    for split, label, count in sorted(rows):
-        counts[split][label] = count
-    return dict(counts)
-
-
-def check_counts(counts: Counts, request: Request) -> None:
-    """Raises a DataError where a split is empty or there are fewer than two classes."""
-    total = sum(sum(labels.values()) for labels in counts.values())
-    place = f"{len(request.files)} files, first {request.files[0]}" if request.files else "no files"
-    for split, _ in request.splits:
-        if not counts.get(split):
-            raise DataError(
-                f"The split {split!r} came out empty: {total} examples in all",
-                place=place,
-                remedy="Add examples, or give the split a larger share (data.splits).",
-            )
-    labels = sorted({label for split in counts.values() for label in split})
-    if len(labels) < 2:
+    headline, place, remedy = outcome.first_bad
+    if request.on_bad_record == "fail":
+        more = f" ({outcome.bad} bad records or files in all)" if outcome.bad > 1 else ""
+        raise DataError(headline + more, place=place, remedy=remedy)
+    total = outcome.good + outcome.bad
+    if outcome.bad > request.max_bad_fraction * total:
         raise DataError(
-            f"There is a single class, {labels[0]!r}: nothing can be told apart",
-            place=f"{place}, feature {request.label!r}",
-            remedy="Add examples of a second class, or name another label (data.label).",
+            f"Too many records cannot be used: {outcome.bad} of {total}, over "
+            f"{request.max_bad_fraction:.2%}; the first: {headline}",
+            place=place,
+            remedy="Mend the data, or raise data.max_bad_fraction.",
         )
 
 
-def _describe(examples: types.Artifact, report: types.Artifact, request: Request, counts: Counts) -> None:
-    examples.split_names = artifact_utils.encode_split_names(request.split_names())
+def check_counts(counts: Counts, request: Request, sources: Sequence[Source]) -> None:
+    """Raises a DataError where a split is empty, or classes are missing."""
+    total = sum(sum(labels.values()) for labels in counts.values())
+    place = f"{len(sources)} files, first {sources[0].path}" if sources else "no files"
+    for name in request.split.names():
+        if not counts.get(name):
+            raise DataError(
+                f"The split {name!r} came out empty: {total} examples in all",
+                place=place,
+                remedy="Add examples, or give the split a larger share (data.splits).",
+            )
+    if request.classes:
+        _check_classes(counts, request.label, place)
+
+
+def _check_classes(counts: Counts, label: str, place: str) -> None:
+    labels = sorted({name for names in counts.values() for name in names})
+    if len(labels) < 2:
+        raise DataError(
+            f"There is a single class, {labels[0]!r}: nothing can be told apart",
+            place=f"{place}, feature {label!r}",
+            remedy="Add examples of a second class, or name another label (data.label).",
+        )
+    for name in labels:
+        if name not in counts[split.TRAIN]:
+            number = sum(names.get(name, 0) for names in counts.values())
+            raise DataError(
+                f"The class {name!r} has no training example ({number} in the other splits)",
+                place=f"{place}, feature {label!r}",
+                remedy="Add examples of it, or leave it out.",
+            )
+
+
+def _describe(
+    examples: types.Artifact,
+    report: types.Artifact,
+    quarantine: types.Artifact,
+    request: Request,
+    sources: Sequence[Source],
+    ignored: list[str],
+    outcome: Outcome,
+) -> None:
+    examples.split_names = artifact_utils.encode_split_names(list(request.split.names()))
     examples_utils.set_payload_format(examples, example_gen_pb2.PayloadFormat.FORMAT_TF_EXAMPLE)
     examples_utils.set_file_format(examples, "tfrecords_gzip")
-    sizes = {split: sum(labels.values()) for split, labels in counts.items()}
+    sizes = {name: sum(labels.values()) for name, labels in outcome.counts.items()}
     examples.set_string_custom_property("examples_per_split", json.dumps(sizes))
+    examples.set_int_custom_property("bad_records", outcome.bad)
+    quarantine.set_int_custom_property("bad_records", outcome.bad)
+    few = {name: labels if len(labels) <= _MAX_LABELS else {} for name, labels in outcome.counts.items()}
+    summary = {
+        "files": [source.path for source in sources],
+        "ignored": ignored,
+        "counts": few,
+        "bad_records": outcome.bad,
+    }
     with tf.io.gfile.GFile(f"{report.uri}/report.json", "w") as file:
-        json.dump({"files": list(request.files), "counts": counts}, file, indent=1)
+        json.dump(summary, file, indent=1)

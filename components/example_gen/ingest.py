@@ -1,15 +1,19 @@
-"""The Beam part of ExampleGen: read, check, split, write.
+"""The Beam part of ExampleGen: groups of sources in, shards and a report per group out.
 
-Output files hold their records in input order, so that the same input gives
-the same bytes in every run and under every runner. (TFX's own writer
-shuffles, which makes training order differ from run to run.)
+A group is read, checked, split and written by one step, in input order: no
+shuffle, memory for one batch, and the same bytes in every run and under every
+runner. (TFX's own writer shuffles, so that training order differs from run to
+run, and holds all records in memory on one machine.)
 """
 
 from __future__ import annotations
 
+import base64
+import contextlib
 import json
-from collections.abc import Iterable, Iterator
-from pathlib import PurePosixPath
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import apache_beam as beam
@@ -17,126 +21,194 @@ import tensorflow as tf
 
 from components.errors import DataError
 from components.example_gen import check
-from components.example_gen.read import READERS
-from components.example_gen.request import Request
-from components.example_gen.split import split_of
+from components.example_gen.batch import Batch, Fault
+from components.example_gen.readers import open_reader
+from components.example_gen.request import Request, Source
+from components.example_gen.split import splitter
 
-Position = tuple[int, int]
-"""File index and record number, both from 0."""
+Group = tuple[int, Sequence[tuple[int, Source]]]
+"""Number of the group; numbers and sources."""
 
-SHARD_BYTES = 64 << 20
-"""Aim for the size of an output file; a shard is sorted in memory."""
+IMAGES_PER_GROUP = 256
+SHARD_BYTES = 128 << 20
+"""A larger output file is continued in another."""
 
-_MAX_REPORTED = 1000
-
-
-class _ReadAndCheck(beam.DoFn):
-    """(file index, path) -> (split, (position, record)); faults to the output `bad`."""
-
-    def __init__(self, request: Request) -> None:
-        super().__init__()
-        self._request = request
-
-    def process(self, element: tuple[int, str]) -> Iterator[Any]:
-        index, path = element
-        request = self._request
-        try:
-            for number, record in READERS[request.format](path):
-                reason = check.fault(record, request.features)
-                if reason:
-                    yield beam.pvalue.TaggedOutput("bad", _bad(index, path, number, reason))
-                    continue
-                split = split_of(record, request.splits)
-                yield beam.pvalue.TaggedOutput("counts", ((split, check.label_of(record, request.label)), 1))
-                yield split, ((index, number), record)
-        except DataError as error:
-            yield beam.pvalue.TaggedOutput("bad", {"position": (index, 1 << 62), **_error_fields(error)})
+_COMPRESSION = tf.io.TFRecordOptions("GZIP", compression_level=1)
+"""The lowest level: a third of the time of the default, for a quarter more bytes."""
 
 
-def _bad(index: int, path: str, number: int, reason: str) -> dict[str, Any]:
-    return {
-        "position": (index, number),
-        "headline": f"A record cannot be used: {reason}",
-        "place": f"{path}, record {number}",
-        "remedy": "Mend or remove the record (records are numbered from 0).",
-    }
+@dataclass(frozen=True)
+class Plan:
+    """What every worker needs to know.
 
-
-def _error_fields(error: DataError) -> dict[str, Any]:
-    return {"headline": error.headline, "place": error.place, "remedy": error.remedy}
-
-
-class _WriteShard(beam.DoFn):
-    """((split, shard), records) -> one gzipped TFRecord file, in input order."""
-
-    def __init__(self, root: str, shards: int) -> None:
-        super().__init__()
-        self._root = root
-        self._shards = shards
-
-    def process(self, element: tuple[tuple[str, int], Iterable[tuple[Position, bytes]]]) -> None:
-        (split, shard), records = element
-        folder = str(PurePosixPath(self._root) / f"Split-{split}")
-        tf.io.gfile.makedirs(folder)
-        path = f"{folder}/data_tfrecord-{shard:05d}-of-{self._shards:05d}.gz"
-        with tf.io.TFRecordWriter(path, "GZIP") as writer:
-            for _, record in sorted(records):
-                writer.write(record)
-
-
-def build(pipeline: beam.Pipeline, request: Request, examples_uri: str, report_uri: str, shards: int) -> None:
-    """Adds the steps to `pipeline`.
-
-    Args:
-        pipeline: where to add.
-        request: files, format, splits and rules.
-        examples_uri: folder for `Split-*` folders of gzipped TFRecords.
-        report_uri: folder for `counts-*` and `bad-*`, one JSON object a line.
-        shards: files per split.
+    Attributes:
+        request: of the node.
+        kinds: column -> kind, over all files of a table.
+        present: splits that folders name.
+        cuts: with a split by time, where splits end.
+        examples_uri: folder for `Split-*`.
+        report_uri: folder for reports of groups.
+        quarantine_uri: folder for quarantined records.
     """
-    outputs = (
+
+    request: Request
+    kinds: dict[str, str]
+    present: frozenset[str]
+    cuts: tuple[float, ...]
+    examples_uri: str
+    report_uri: str
+    quarantine_uri: str
+
+
+@dataclass
+class Report:
+    """What came of a group.
+
+    Attributes:
+        counts: (split, label) -> records.
+        bad: how many records could not be used.
+        first_bad: file number, record number, headline, place, remedy; empty where none.
+    """
+
+    counts: Counter[tuple[str, str]] = field(default_factory=Counter)
+    bad: int = 0
+    first_bad: list[Any] = field(default_factory=list)
+
+    def to_json(self) -> str:
+        counts = sorted([split, label, count] for (split, label), count in self.counts.items())
+        return json.dumps({"counts": counts, "bad": self.bad, "first_bad": self.first_bad})
+
+
+def groups(sources: Sequence[Source], request: Request) -> list[Group]:
+    """Images in groups of a few hundred, other files one by one."""
+    size = IMAGES_PER_GROUP if request.format == "images" else 1
+    numbered = list(enumerate(sources))
+    return [(start // size, numbered[start : start + size]) for start in range(0, len(numbered), size)]
+
+
+def build(pipeline: beam.Pipeline, plan: Plan, sources: Sequence[Source]) -> None:
+    """Adds the steps to `pipeline`."""
+    _ = (
         pipeline
-        | "Files" >> beam.Create(list(enumerate(request.files)))
-        | "SpreadFiles" >> beam.Reshuffle()
-        | "ReadAndCheck" >> beam.ParDo(_ReadAndCheck(request)).with_outputs("bad", "counts", main="good")
-    )
-    _ = (
-        outputs.good
-        | "ToShards" >> beam.Map(_to_shard, shards=shards)
-        | "GroupShards" >> beam.GroupByKey()
-        | "WriteShards" >> beam.ParDo(_WriteShard(examples_uri, shards))
-    )
-    _ = (
-        outputs.counts
-        | "CountLabels" >> beam.CombinePerKey(sum)
-        | "CountsToJson" >> beam.Map(lambda item: json.dumps([*item[0], item[1]]))
-        | "WriteCounts" >> beam.io.WriteToText(f"{report_uri}/counts", shard_name_template="")
-    )
-    _ = (
-        outputs.bad
-        | "BadToJson" >> beam.Map(json.dumps)
-        | "WriteBad" >> beam.io.WriteToText(f"{report_uri}/bad", shard_name_template="")
+        | "Groups" >> beam.Create(groups(sources, plan.request))
+        | "SpreadGroups" >> beam.Reshuffle()
+        | "Ingest" >> beam.ParDo(_Ingest(plan))
     )
 
 
-def _to_shard(
-    element: tuple[str, tuple[Position, bytes]], shards: int
-) -> tuple[tuple[str, int], tuple[Position, bytes]]:
-    split, (position, record) = element
-    # A round robin over record numbers gives shards of one size, and the same
-    # ones whatever the runner.
-    return (split, (position[0] + position[1]) % shards), (position, record)
+class _Ingest(beam.DoFn):
+    """Reads a group, writes its shards and its report."""
+
+    def __init__(self, plan: Plan) -> None:
+        super().__init__()
+        self._plan = plan
+
+    def setup(self) -> None:
+        plan = self._plan
+        self._read = open_reader(plan.request, plan.kinds)
+        self._split = splitter(plan.request.split, plan.present, plan.cuts)
+
+    def process(self, group: Group) -> None:
+        number, sources = group
+        report = Report()
+        with contextlib.ExitStack() as stack:
+            shards = _Shards(self._plan.examples_uri, number, stack)
+            aside = _Quarantine(self._plan, number, stack)
+            for index, source in sources:
+                for batch in _with_unreadable_end(self._read, source):
+                    self._take(source, batch, shards, report)
+                    for fault in batch.faults:
+                        _note(report, index, source, fault)
+                        aside.write(source, fault)
+        with tf.io.gfile.GFile(f"{self._plan.report_uri}/group-{number:06d}.json", "w") as file:
+            file.write(report.to_json())
+
+    def _take(self, source: Source, batch: Batch, shards: _Shards, report: Report) -> None:
+        label = self._plan.request.label
+        for _, record in batch.records:
+            split = self._split(source, record)
+            shards.write(split, record)
+            report.counts[split, source.label or check.label_of(record, label)] += 1
 
 
-def shard_count(total_bytes: int) -> int:
-    """Files per split for an input of this size; at least 1."""
-    return max(1, -(-total_bytes // SHARD_BYTES))
+@dataclass(frozen=True)
+class _Unreadable(Fault):
+    """The rest of a file, from a record on."""
+
+    error: DataError | None = None
 
 
-def read_json_lines(path: str, limit: int | None = _MAX_REPORTED) -> list[Any]:
-    """The JSON objects of a file that Beam wrote, in sorted order of lines."""
-    if not tf.io.gfile.exists(path):
-        return []
-    with tf.io.gfile.GFile(path) as file:
-        lines = sorted(line for line in file.read().splitlines() if line)
-    return [json.loads(line) for line in (lines if limit is None else lines[:limit])]
+def _with_unreadable_end(read: Callable[[Source], Iterator[Batch]], source: Source) -> Iterator[Batch]:
+    """Batches of a source; where reading ends in an error, that is the last batch's fault."""
+    read_so_far = 0
+    try:
+        for batch in read(source):
+            read_so_far += len(batch.records) + len(batch.faults)
+            yield batch
+    except DataError as error:
+        yield Batch((), (_Unreadable(read_so_far, error.headline, b"", error),))
+
+
+def _note(report: Report, index: int, source: Source, fault: Fault) -> None:
+    report.bad += 1
+    if not report.first_bad:
+        report.first_bad = [index, fault.number, *_describe(source, fault)]
+
+
+def _describe(source: Source, fault: Fault) -> tuple[str, str, str]:
+    """Headline, place and remedy of a fault."""
+    if isinstance(fault, _Unreadable) and fault.error is not None:
+        return fault.error.headline, fault.error.place, fault.error.remedy
+    return (
+        f"A record cannot be used: {fault.reason}",
+        f"{source.path}, record {fault.number}",
+        "Mend or remove it, or set data.on_bad_record=quarantine (records are numbered from 0).",
+    )
+
+
+class _Shards:
+    """The output files of a group, one or more per split."""
+
+    def __init__(self, root: str, group: int, stack: contextlib.ExitStack) -> None:
+        self._root, self._group, self._stack = root, group, stack
+        self._open: dict[str, tuple[tf.io.TFRecordWriter, int, int]] = {}
+
+    def write(self, split: str, record: bytes) -> None:
+        writer, part, size = self._open.get(split) or (self._start(split, 0), 0, 0)
+        if size > SHARD_BYTES:
+            writer.close()
+            part, size = part + 1, 0
+            writer = self._start(split, part)
+        writer.write(record)
+        self._open[split] = (writer, part, size + len(record))
+
+    def _start(self, split: str, part: int) -> tf.io.TFRecordWriter:
+        folder = f"{self._root}/Split-{split}"
+        tf.io.gfile.makedirs(folder)
+        path = f"{folder}/data_tfrecord-{self._group:06d}-{part:05d}.gz"
+        return self._stack.enter_context(tf.io.TFRecordWriter(path, _COMPRESSION))
+
+
+class _Quarantine:
+    """Bad records of a group with their reasons, one JSON object a line."""
+
+    def __init__(self, plan: Plan, group: int, stack: contextlib.ExitStack) -> None:
+        self._wanted = plan.request.on_bad_record == "quarantine"
+        self._path = f"{plan.quarantine_uri}/group-{group:06d}.jsonl"
+        self._stack = stack
+        self._file: Any = None
+
+    def write(self, source: Source, fault: Fault) -> None:
+        if not self._wanted:
+            return
+        if self._file is None:
+            self._file = self._stack.enter_context(tf.io.gfile.GFile(self._path, "w"))
+        headline, place, _ = _describe(source, fault)
+        row = {
+            "file": source.path,
+            "record": fault.number,
+            "reason": headline,
+            "place": place,
+            "raw_base64": base64.b64encode(fault.raw).decode(),
+        }
+        self._file.write(json.dumps(row) + "\n")

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from typing import Literal, Self
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal, Self
 
-FeatureKind = Literal["image", "string", "int", "float"]
+FeatureKind = Literal["image", "string", "int", "float", "any"]
+SplitBy = Literal["hash", "folder", "time"]
+OnBadRecord = Literal["fail", "quarantine"]
 
 
 @dataclass(frozen=True)
@@ -19,36 +21,82 @@ class FeatureRule:
 
 
 @dataclass(frozen=True)
-class Request:
-    """Files in, splits out.
+class Source:
+    """One thing to read: a file, with what its place says of it.
 
     Attributes:
-        files: absolute paths, in the order in which records are numbered.
-        format: how they are read; a key of `read.READERS`.
-        splits: (name, share) pairs; shares are hash buckets, such as 6, 2, 2.
-        features: what each record must hold.
-        label: the feature whose values are counted; must be among `features`.
+        path: absolute.
+        split: the split that its folder names, or empty.
+        label: the class that its folder or list names, or empty.
+        span: the span it belongs to, or -1.
     """
 
-    files: tuple[str, ...]
+    path: str
+    split: str = ""
+    label: str = ""
+    span: int = -1
+
+
+@dataclass(frozen=True)
+class SplitPlan:
+    """How records are put into splits.
+
+    Attributes:
+        by: `hash` of the key or of the whole record, the `folder` a file lies
+            in, or order in `time`.
+        shares: (name, share) pairs in the order train, validation, test; hash
+            buckets, or parts of the time axis from oldest to newest.
+        key: feature whose value is hashed, so that rows with one key never
+            cross; the whole record where empty. With `time`, the feature with
+            the time (a number or ISO text).
+        test_span: records of this span are test whatever their hash; -1 for none.
+    """
+
+    by: SplitBy
+    shares: tuple[tuple[str, int], ...]
+    key: str = ""
+    test_span: int = -1
+
+    def names(self) -> Sequence[str]:
+        return [name for name, _ in self.shares]
+
+
+@dataclass(frozen=True)
+class Request:
+    """Sources in, splits out.
+
+    Attributes:
+        sources: in the order in which files are numbered.
+        format: how they are read; a key of `readers.READERS`.
+        options: what the reader of that format takes: `delimiter`, `encoding`,
+            and for images `root`, against which paths are stored.
+        split: how records are put into splits.
+        features: what each record must hold.
+        label: the feature whose values are counted; must be among `features`.
+        classes: whether the label names classes (at least two are then needed).
+        on_bad_record: fail on the first, or write them aside and go on.
+        max_bad_fraction: of all records; more fail the run even in quarantine.
+    """
+
+    sources: tuple[Source, ...]
     format: str
-    splits: tuple[tuple[str, int], ...]
+    split: SplitPlan
     features: tuple[FeatureRule, ...]
     label: str
+    classes: bool = True
+    options: Mapping[str, str] = field(default_factory=dict)
+    on_bad_record: OnBadRecord = "fail"
+    max_bad_fraction: float = 0.01
 
     def to_json(self) -> str:
         return json.dumps(asdict(self), sort_keys=True)
 
     @classmethod
     def from_json(cls, text: str) -> Self:
-        raw = json.loads(text)
-        return cls(
-            files=tuple(raw["files"]),
-            format=raw["format"],
-            splits=tuple((name, int(share)) for name, share in raw["splits"]),
-            features=tuple(FeatureRule(**rule) for rule in raw["features"]),
-            label=raw["label"],
-        )
-
-    def split_names(self) -> Sequence[str]:
-        return [name for name, _ in self.splits]
+        raw: dict[str, Any] = json.loads(text)
+        raw["sources"] = tuple(Source(**source) for source in raw["sources"])
+        raw["features"] = tuple(FeatureRule(**rule) for rule in raw["features"])
+        split = raw["split"]
+        split["shares"] = tuple((name, int(share)) for name, share in split["shares"])
+        raw["split"] = SplitPlan(**split)
+        return cls(**raw)

@@ -7,12 +7,15 @@ for event in events.new(): ...
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 RUNNING, COMPLETE, CACHED, FAILED, SKIPPED = "running", "complete", "cached", "failed", "skipped"
+_RESERVE_BYTES = 1 << 20
+
 ENDED = (COMPLETE, CACHED, FAILED, SKIPPED)
 
 
@@ -42,16 +45,34 @@ class EventLog:
 
     def __init__(self, run_folder: Path) -> None:
         self.path = run_folder / "events.jsonl"
+        self._reserve = run_folder / "reserve"
         self._read_to = 0
 
     def append(self, event: Event) -> None:
         """Adds an event; one write to a file opened for appending is not torn."""
         line = (json.dumps(asdict(event)) + "\n").encode()
+        try:
+            self._write(line)
+        except OSError as error:
+            if error.errno != errno.ENOSPC:
+                raise
+            self.free_reserve()
+            self._write(line)
+
+    def _write(self, line: bytes) -> None:
         descriptor = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
         try:
             os.write(descriptor, line)
         finally:
             os.close(descriptor)
+
+    def take_reserve(self) -> None:
+        """Puts a mebibyte aside, so that a run on a full disk can still say so."""
+        self._reserve.write_bytes(b"\0" * _RESERVE_BYTES)
+
+    def free_reserve(self) -> None:
+        """Gives it back; harmless when it was given back before."""
+        self._reserve.unlink(missing_ok=True)
 
     def new(self) -> list[Event]:
         """Events that were appended since the last call."""

@@ -7,6 +7,7 @@ The node's states go to the run's event log; what it cost goes to ML Metadata.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import resource
 import time
@@ -53,7 +54,8 @@ def run_node(task: NodeTask) -> bool:
         beam_worker.prepare()
         info = _launch(task)
     except Exception as error:
-        traceback.print_exc()
+        with contextlib.suppress(OSError):  # a full disk
+            traceback.print_exc()
         log.append(_failure(task, began, error))
         return False
     state = _record(task, info, began, usage)
@@ -124,8 +126,8 @@ def _failure(task: NodeTask, began: float, error: Exception | None) -> events.Ev
 
 def _disk_full(task: NodeTask, error: BaseException | None) -> dict[str, str] | None:
     text = str(error).lower()
-    full = getattr(error, "errno", None) == errno.ENOSPC or "no space left on device" in text
-    if not full:
+    said = "no space left on device" in text or "disk is full" in text  # TensorFlow's words, SQLite's
+    if not said and getattr(error, "errno", None) != errno.ENOSPC:
         return None
     return {
         "headline": f"The disk is full; node {task.node_id} could not write",

@@ -38,10 +38,12 @@ def fork(work: Callable[[], bool], log: Path) -> int:
         redirect_output(log)
         code = 0 if work() else 1
     except BaseException:
-        traceback.print_exc()
+        with contextlib.suppress(OSError):
+            traceback.print_exc()
     finally:
-        sys.stdout.flush()
-        sys.stderr.flush()
+        with contextlib.suppress(OSError):  # a full disk
+            sys.stdout.flush()
+            sys.stderr.flush()
         # Not sys.exit: native libraries have crashed in the interpreter's
         # shutdown after the work was done and recorded.
         os._exit(code)

@@ -66,7 +66,7 @@ def test_a_missing_path(run, tmp_path) -> None:
 
 def test_an_empty_folder(run, tmp_path) -> None:
     (tmp_path / "empty").mkdir()
-    assert_user_error(run(tmp_path / "empty"), "holds no tfrecord files", str(tmp_path / "empty"))
+    assert_user_error(run(tmp_path / "empty"), "no files of a known format", str(tmp_path / "empty"))
 
 
 def test_a_truncated_file_names_the_record(run, tmp_path, write_tfrecord, records) -> None:
@@ -133,21 +133,27 @@ def test_a_split_that_comes_out_empty(run, tmp_path, write_tfrecord, records) ->
     assert_user_error(run(path), "came out empty: 3 examples in all", "data.splits")
 
 
-def test_a_label_of_the_other_splits_alone_is_an_anomaly(
+def test_a_class_without_training_examples(run, tmp_path, write_tfrecord, records, make_example, png) -> None:
+    rare = _in_test_split(make_example(image=png(level), label="rare") for level in range(256))
+    path = write_tfrecord(tmp_path / "data" / "a.tfrecord", [*records, rare])
+    assert_user_error(run(path), "The class 'rare' has no training example", "feature 'label'")
+
+
+def test_what_the_schema_does_not_know_stops_the_run(
     run, tmp_path, write_tfrecord, records, make_example, png
 ) -> None:
-    """The schema is inferred from the training split; the gate stops what it does not know."""
-    from components.example_gen.split import split_of
-
-    splits = (("train", 6), ("validation", 2), ("test", 2))
-    rare = next(
-        record
-        for level in range(256)
-        if split_of(record := make_example(image=png(level), label="rare"), splits) == "test"
-    )
-    path = write_tfrecord(tmp_path / "data" / "a.tfrecord", [*records, rare])
+    """The schema is inferred from the training split; the gate stops a feature of the others alone."""
+    odd = _in_test_split(make_example(image=png(level), label="a", extra=1) for level in range(256))
+    path = write_tfrecord(tmp_path / "data" / "a.tfrecord", [*records, odd])
     done = run(path, to="DataGate")
-    assert_user_error(done, "The data is not what its schema says", "test: feature 'label'")
+    assert_user_error(done, "The data is not what its schema says", "test: feature 'extra'")
+
+
+def _in_test_split(candidates: Iterator[bytes]) -> bytes:
+    from components.example_gen.split import bucket_split
+
+    shares = (("train", 6), ("validation", 2), ("test", 2))
+    return next(record for record in candidates if bucket_split(record, shares) == "test")
 
 
 def test_an_unwritable_workspace(run, tmp_path, write_tfrecord, records) -> None:

@@ -1,13 +1,14 @@
-"""Which files are read, and their digest."""
+"""Which files are read, how, and their digest."""
 
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 import pytest
 
 from pipelines import inputs
-from pipelines.config import Data
+from pipelines.config import Experiment
 from pipelines.errors import InputError
 from pipelines.workspace import Workspace
 
@@ -18,57 +19,113 @@ def workspace(tmp_path) -> Workspace:
 
 
 @pytest.fixture
-def folder(tmp_path):
+def resolve(workspace):
+    def go(**data: object) -> inputs.Resolved:
+        experiment = Experiment.model_validate({"name": "e", "data": data})
+        return inputs.resolve(experiment, workspace)
+
+    return go
+
+
+@pytest.fixture
+def folder(tmp_path) -> Path:
     for name in ("b.tfrecord", "a.tfrecord", "notes.txt", "c.TFRECORD"):
         (tmp_path / name).write_bytes(name.encode())
     return tmp_path
 
 
-def test_a_folder_gives_its_files_sorted(folder, workspace) -> None:
-    found = inputs.files_of(Data(path=str(folder)), workspace)
-    assert [path.name for path in found] == ["a.tfrecord", "b.tfrecord", "c.TFRECORD"]
+def names(resolved: inputs.Resolved) -> list[str]:
+    return [Path(source.path).name for source in resolved.request.sources]
 
 
-def test_a_glob_and_a_single_file_of_any_name(folder, workspace) -> None:
-    assert len(inputs.files_of(Data(path=f"{folder}/*.tfrecord"), workspace)) == 2
-    assert len(inputs.files_of(Data(path=f"{folder}/notes.txt"), workspace)) == 1
+def test_a_folder_gives_its_files_sorted(folder, resolve) -> None:
+    resolved = resolve(path=str(folder))
+    assert names(resolved) == ["a.tfrecord", "b.tfrecord", "c.TFRECORD"]
+    assert resolved.request.format == "tfrecord"
+    assert resolved.request.split.by == "hash"
 
 
-def test_what_is_not_there(folder, workspace) -> None:
+def test_a_glob_and_a_single_file_of_any_name_when_the_format_is_named(folder, resolve) -> None:
+    assert len(names(resolve(path=f"{folder}/*.tfrecord"))) == 2
+    assert names(resolve(path=f"{folder}/notes.txt", format="tfrecord")) == ["notes.txt"]
+    with pytest.raises(InputError, match="no files of a known format"):
+        resolve(path=f"{folder}/notes.txt")
+
+
+@pytest.mark.parametrize(
+    ("name", "data_format"),
+    [("a.csv", "csv"), ("a.tsv", "csv"), ("a.parquet", "parquet"), ("a.avro", "avro"), ("a.jsonl", "jsonl")],
+)
+def test_formats_are_told_by_endings(tmp_path, resolve, name: str, data_format: str) -> None:
+    (tmp_path / name).touch()
+    request = resolve(path=str(tmp_path / name)).request
+    assert request.format == data_format
+    assert request.options["delimiter"] == ("\t" if name.endswith("tsv") else ",")
+
+
+def test_several_formats_in_one_folder_must_be_told_apart(tmp_path, resolve) -> None:
+    (tmp_path / "a.csv").touch()
+    (tmp_path / "a.avro").touch()
+    with pytest.raises(InputError, match=r"several formats \(avro, csv\)"):
+        resolve(path=str(tmp_path))
+    assert names(resolve(path=str(tmp_path), format="csv")) == ["a.csv"]
+
+
+def test_image_folders_are_told_by_their_folders(tmp_path, resolve, png) -> None:
+    root = tmp_path / "photos"
+    for name in ("train/cat/1.png", "test/cat/2.png"):
+        (root / name).parent.mkdir(parents=True)
+        (root / name).write_bytes(png())
+    request = resolve(path=str(root)).request
+    assert (request.format, request.split.by, request.sources) == ("images", "folder", ())
+    assert request.options["root"] == str(root)
+
+
+def test_windows_of_spans_hold_the_newest_for_test(tmp_path, resolve) -> None:
+    for span in (1, 2, 3):
+        (tmp_path / f"day{span}.csv").touch()
+    resolved = resolve(path=f"{tmp_path}/day{{SPAN}}.csv", window=2)
+    assert [source.span for source in resolved.request.sources] == [2, 3]
+    assert resolved.request.split.test_span == 3
+    assert resolve(path=f"{tmp_path}/day{{SPAN}}.csv").request.split.test_span == -1
+
+
+def test_what_is_not_there_or_cannot_be_split(folder, resolve) -> None:
     with pytest.raises(InputError, match="does not exist"):
-        inputs.files_of(Data(path=f"{folder}/*.none"), workspace)
+        resolve(path=f"{folder}/*.none")
+    with pytest.raises(InputError, match="no folders train/"):
+        resolve(path=str(folder), splits={"by": "folder"})
+    with pytest.raises(InputError, match="needs the feature with the time"):
+        resolve(path=str(folder), splits={"by": "time"})
 
 
 def test_the_digest_follows_contents_and_names_not_time(folder) -> None:
-    files = [folder / "a.tfrecord", folder / "b.tfrecord"]
+    files = [str(folder / "a.tfrecord"), str(folder / "b.tfrecord")]
     before = inputs.digest(files)
     os.utime(files[0], (1, 1))
     assert inputs.digest(files) == before
-    data = bytearray(files[0].read_bytes())
+    data = bytearray(Path(files[0]).read_bytes())
     data[0] ^= 1
-    files[0].write_bytes(bytes(data))
+    Path(files[0]).write_bytes(bytes(data))
     os.utime(files[0], (1, 1))
     assert inputs.digest(files) != before
 
 
-def test_digits_are_written_once(workspace) -> None:
-    found = inputs.files_of(Data(source="digits"), workspace)
-    assert [path.name for path in found] == [f"digits-0000{shard}-of-00004.tfrecord" for shard in range(4)]
-    stamps = [path.stat().st_mtime_ns for path in found]
-    again = inputs.files_of(Data(source="digits"), workspace)
-    assert [path.stat().st_mtime_ns for path in again] == stamps
-
-
-def test_digits_are_the_scans(workspace) -> None:
+def test_digits_are_written_once_and_are_the_scans(resolve) -> None:
     import tensorflow as tf
     from sklearn.datasets import load_digits
 
-    files = [str(path) for path in inputs.files_of(Data(source="digits"), workspace)]
+    files = [source.path for source in resolve(source="digits").request.sources]
+    assert [Path(file).name for file in files] == [
+        f"digits-0000{shard}-of-00004.tfrecord" for shard in range(4)
+    ]
+    stamps = [Path(file).stat().st_mtime_ns for file in files]
+    resolve(source="digits")
+    assert [Path(file).stat().st_mtime_ns for file in files] == stamps
     spec = {"image": tf.io.FixedLenFeature([], tf.string), "label": tf.io.FixedLenFeature([], tf.string)}
     first = next(tf.data.TFRecordDataset(files[0]).as_numpy_iterator())
     parsed = tf.io.parse_single_example(first, spec)
     pixels = tf.io.decode_png(parsed["image"]).numpy()[..., 0]
-    expected = load_digits().images[0]
-    assert (pixels == (expected * 255 / 16).round()).all()
+    assert (pixels == (load_digits().images[0] * 255 / 16).round()).all()
     assert parsed["label"].numpy() == b"0"
     assert sum(1 for _ in tf.data.TFRecordDataset(files)) == 1797

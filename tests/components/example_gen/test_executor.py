@@ -1,77 +1,159 @@
-"""What ExampleGen makes of counts and bad records."""
+"""ExampleGen's Beam part, and what it makes of counts and bad records."""
 
 from __future__ import annotations
+
+import base64
+import json
 
 import pytest
 
 from components.errors import DataError
 from components.example_gen import executor, ingest
-from components.example_gen.request import FeatureRule, Request
+from components.example_gen.executor import Outcome
+from components.example_gen.request import FeatureRule, Request, Source, SplitPlan
 
-REQUEST = Request(
-    files=("/data/a", "/data/b"),
-    format="tfrecord",
-    splits=(("train", 6), ("validation", 2), ("test", 2)),
-    features=(FeatureRule("image", "image"), FeatureRule("label", "string")),
-    label="label",
-)
+SHARES = (("train", 6), ("validation", 2), ("test", 2))
+
+
+def request(sources=(), **changes) -> Request:
+    settings = {
+        "sources": tuple(Source(str(path)) for path in sources),
+        "format": "tfrecord",
+        "split": SplitPlan("hash", SHARES),
+        "features": (FeatureRule("image", "image"), FeatureRule("label", "string")),
+        "label": "label",
+    }
+    return Request(**{**settings, **changes})
 
 
 def test_a_request_survives_json() -> None:
-    assert Request.from_json(REQUEST.to_json()) == REQUEST
+    asked = request(["/a", "/b"], options={"delimiter": ";"}, on_bad_record="quarantine")
+    assert Request.from_json(asked.to_json()) == asked
 
 
-def test_the_first_bad_record_in_input_order_is_named() -> None:
-    bad = [
-        {"position": [1, 3], "headline": "later", "place": "b, record 3", "remedy": "r"},
-        {"position": [0, 10], "headline": "second", "place": "a, record 10", "remedy": "r"},
-        {"position": [0, 9], "headline": "first", "place": "a, record 9", "remedy": "r"},
-    ]
-    with pytest.raises(DataError) as caught:
-        executor.raise_on_bad_records(bad)
-    assert caught.value.headline == "first (3 bad records or files in all)"
-    assert caught.value.place == "a, record 9"
+@pytest.fixture
+def ingested(tmp_path):
+    """Runs the Beam part; returns the outcome and the folder."""
+
+    def go(asked: Request, name: str = "out"):
+        import apache_beam as beam
+
+        root = tmp_path / name
+        (root / "report").mkdir(parents=True)
+        (root / "quarantine").mkdir()
+        plan = executor._plan(
+            asked, asked.sources, str(root / "examples"), str(root / "report"), str(root / "quarantine")
+        )
+        with beam.Pipeline(runner="FnApiRunner") as pipeline:
+            ingest.build(pipeline, plan, asked.sources)
+        return executor.read_reports(str(root / "report")), root
+
+    return go
 
 
-def test_counts_are_nested_and_sorted() -> None:
-    rows = [["train", "b", 2], ["test", "a", 1], ["train", "a", 3]]
-    assert executor.nested_counts(rows) == {"test": {"a": 1}, "train": {"a": 3, "b": 2}}
-
-
-def test_sound_counts_pass() -> None:
-    executor.check_counts({name: {"a": 1, "b": 1} for name in ("train", "validation", "test")}, REQUEST)
-
-
-def test_an_empty_split_is_named() -> None:
-    with pytest.raises(DataError, match="The split 'test' came out empty: 2 examples"):
-        executor.check_counts({"train": {"a": 1}, "validation": {"b": 1}}, REQUEST)
-
-
-@pytest.mark.parametrize(("total", "shards"), [(0, 1), (1, 1), (64 << 20, 1), ((64 << 20) + 1, 2)])
-def test_shards_follow_the_size(total: int, shards: int) -> None:
-    assert ingest.shard_count(total) == shards
-
-
-def test_output_bytes_do_not_depend_on_the_run(tmp_path, write_tfrecord, make_example, png) -> None:
-    """Two runs of the Beam part give the same files, in input order within each shard."""
-    import apache_beam as beam
-
-    paths = [
+@pytest.fixture
+def two_files(tmp_path, write_tfrecord, make_example, png):
+    return [
         write_tfrecord(
             tmp_path / f"in{file}.tfrecord",
             [make_example(image=png(file * 40 + number), label="ab"[number % 2]) for number in range(40)],
         )
         for file in range(2)
     ]
-    request = Request(tuple(map(str, paths)), REQUEST.format, REQUEST.splits, REQUEST.features, REQUEST.label)
+
+
+def test_output_bytes_do_not_depend_on_the_run(ingested, two_files) -> None:
     contents = []
     for run in range(2):
-        root = tmp_path / f"out{run}"
-        with beam.Pipeline(runner="FnApiRunner") as pipeline:
-            ingest.build(pipeline, request, str(root), str(root / "report"), shards=2)
-        files = sorted(root.rglob("Split-*/*.gz"))
+        outcome, root = ingested(request(two_files), f"out{run}")
+        assert (outcome.good, outcome.bad) == (80, 0)
+        files = sorted((root / "examples").rglob("*.gz"))
         contents.append({str(path.relative_to(root)): path.read_bytes() for path in files})
-        counts = executor.nested_counts(ingest.read_json_lines(str(root / "report" / "counts"), limit=None))
-        assert sum(sum(labels.values()) for labels in counts.values()) == 80
     assert contents[0] == contents[1]
     assert len(contents[0]) == 6
+
+
+def test_large_outputs_are_continued_in_another_file(ingested, two_files, monkeypatch) -> None:
+    import tensorflow as tf
+
+    monkeypatch.setattr(ingest, "SHARD_BYTES", 1000)
+    _, root = ingested(request(two_files[:1]))
+    files = sorted(map(str, (root / "examples" / "Split-train").iterdir()))
+    assert len(files) > 2
+    counts = [sum(1 for _ in tf.data.TFRecordDataset(file, "GZIP")) for file in files]
+    assert all(count > 1 for count in counts[:-1])
+
+
+def test_bad_records_are_written_aside_with_their_reasons(ingested, two_files, write_tfrecord) -> None:
+    from components.example_gen.readers.tfrecord import numbered_records
+
+    records = [record for _, record in numbered_records(str(two_files[0]))]
+    write_tfrecord(two_files[0], [*records[:5], b"rubbish", *records[5:]])
+    data = two_files[1].read_bytes()
+    two_files[1].write_bytes(data[:-7])
+    asked = request(two_files, on_bad_record="quarantine", max_bad_fraction=0.1)
+    outcome, root = ingested(asked)
+    assert (outcome.good, outcome.bad) == (79, 2)
+    executor.check_bad(outcome, asked)
+    rows = [
+        json.loads(line)
+        for path in sorted((root / "quarantine").iterdir())
+        for line in path.read_text().splitlines()
+    ]
+    assert [(row["file"], row["record"]) for row in rows] == [(str(two_files[0]), 5), (str(two_files[1]), 39)]
+    assert base64.b64decode(rows[0]["raw_base64"]) == b"rubbish"
+    assert "no tf.train.Example" in rows[0]["reason"]
+    assert "damaged" in rows[1]["reason"]
+
+
+def test_failing_names_the_first_bad_record_in_input_order(ingested, two_files, write_tfrecord) -> None:
+    write_tfrecord(two_files[1], [b"rubbish"])
+    write_tfrecord(two_files[0], [b"also", b"rubbish"])
+    outcome, _ = ingested(request(two_files))
+    with pytest.raises(DataError) as caught:
+        executor.check_bad(outcome, request(two_files))
+    assert caught.value.place == f"{two_files[0]}, record 0"
+    assert "(3 bad records or files in all)" in caught.value.headline
+
+
+def test_too_many_bad_records_fail_even_in_quarantine() -> None:
+    outcome = Outcome({}, good=97, bad=3, first_bad=("headline", "place", "remedy"))
+    executor.check_bad(outcome, request(on_bad_record="quarantine", max_bad_fraction=0.03))
+    with pytest.raises(DataError) as caught:
+        executor.check_bad(outcome, request(on_bad_record="quarantine", max_bad_fraction=0.02))
+    assert caught.value.headline == (
+        "Too many records cannot be used: 3 of 100, over 2.00%; the first: headline"
+    )
+
+
+GOOD = {name: {"a": 1, "b": 1} for name, _ in SHARES}
+
+
+def test_sound_counts_pass() -> None:
+    executor.check_counts(GOOD, request(), [Source("/a")])
+
+
+@pytest.mark.parametrize(
+    ("counts", "message"),
+    [
+        ({**GOOD, "test": {}}, "The split 'test' came out empty: 4 examples"),
+        ({name: {"a": 1} for name in GOOD}, "There is a single class, 'a'"),
+        (
+            {**GOOD, "test": {"a": 1, "z": 2}},
+            "The class 'z' has no training example \\(2 in the other splits\\)",
+        ),
+    ],
+)
+def test_splits_and_classes_that_are_missing(counts, message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        executor.check_counts(counts, request(), [Source("/a")])
+
+
+def test_a_number_to_predict_has_no_classes() -> None:
+    executor.check_counts({name: {"1.5": 1} for name in GOOD}, request(classes=False), [Source("/a")])
+
+
+def test_images_are_grouped_other_files_are_not() -> None:
+    sources = [Source(f"/{number}") for number in range(600)]
+    assert [len(group) for _, group in ingest.groups(sources, request(format="images"))] == [256, 256, 88]
+    assert len(ingest.groups(sources, request())) == 600

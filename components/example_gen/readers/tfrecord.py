@@ -1,27 +1,43 @@
-"""Readers: one file in, numbered records out, and never a silent end.
-
-for number, record in read_tfrecord(path): ...     # raises DataError with the record's number
-"""
+"""TFRecord files of tf.train.Examples: plain or gzipped, whatever they are called."""
 
 from __future__ import annotations
 
 import gzip
 import struct
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import IO, cast
 
 import google_crc32c
 
 from components.errors import DataError
+from components.example_gen import check
+from components.example_gen.batch import Batch, Fault, chunks
+from components.example_gen.request import Request, Source
 
-Reader = Callable[[str], Iterator[tuple[int, bytes]]]
 _GZIP_MAGIC = b"\x1f\x8b"
 _HEAD = struct.Struct("<QI")
 _TAIL = struct.Struct("<I")
 
 
-def read_tfrecord(path: str) -> Iterator[tuple[int, bytes]]:
+def read(source: Source, request: Request) -> Iterator[Batch]:
+    """Reads one file; records that break a rule are faults."""
+    for first, records in chunks(numbered_records(source.path)):
+        reasons = [check.fault(record, request.features) for record in records]
+        good = tuple(
+            (first + offset, record)
+            for offset, (record, reason) in enumerate(zip(records, reasons, strict=True))
+            if reason is None
+        )
+        faults = tuple(
+            Fault(first + offset, reason, record)
+            for offset, (record, reason) in enumerate(zip(records, reasons, strict=True))
+            if reason is not None
+        )
+        yield Batch(good, faults)
+
+
+def numbered_records(path: str) -> Iterator[tuple[int, bytes]]:
     """Yields (number from 0, serialized record) of a plain or gzipped TFRecord file.
 
     TensorFlow's own reader takes a file that is cut inside a record's head for
@@ -86,6 +102,3 @@ def _next_record(file: IO[bytes]) -> bytes | None:
 def _masked_crc(data: bytes) -> int:
     crc = google_crc32c.value(data)
     return ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
-
-
-READERS: dict[str, Reader] = {"tfrecord": read_tfrecord}

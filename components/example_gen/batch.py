@@ -1,0 +1,59 @@
+"""What a reader yields: records with their numbers, and what was wrong with the others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from components.errors import DataError
+
+BATCH_RECORDS = 1024
+
+
+@dataclass(frozen=True)
+class Fault:
+    """A record that cannot be used.
+
+    Attributes:
+        number: of the record in its file, from 0.
+        reason: one sentence without a full stop.
+        raw: the record as it was read, for quarantine.
+    """
+
+    number: int
+    reason: str
+    raw: bytes
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Some records of one file, in file order.
+
+    Attributes:
+        records: (number in the file, serialized tf.train.Example).
+        faults: those that cannot be used.
+    """
+
+    records: tuple[tuple[int, bytes], ...]
+    faults: tuple[Fault, ...] = ()
+
+
+def chunks(numbered: Iterable[tuple[int, bytes]]) -> Iterator[tuple[int, list[bytes]]]:
+    """Groups numbered records: (number of the first, records)."""
+    first = 0
+    records: list[bytes] = []
+    try:
+        for number, record in numbered:
+            if not records:
+                first = number
+            records.append(record)
+            if len(records) == BATCH_RECORDS:
+                yield first, records
+                records = []
+    except DataError:
+        # What was read before the damage is sound, and is not lost with it.
+        if records:
+            yield first, records
+        raise
+    if records:
+        yield first, records

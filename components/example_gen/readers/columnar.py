@@ -1,0 +1,146 @@
+"""Parquet, Avro and JSON Lines: files that carry types, or values that do."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import fastavro
+import pyarrow as pa
+from pyarrow import parquet
+
+from components.errors import DataError
+from components.example_gen import tables
+from components.example_gen.batch import BATCH_RECORDS, Batch, Fault
+from components.example_gen.request import Request, Source
+
+Batches = Callable[[str, Mapping[str, str]], Iterator[tuple[pa.RecordBatch, list[Fault]]]]
+
+
+def parquet_batches(path: str, options: Mapping[str, str]) -> Iterator[tuple[pa.RecordBatch, list[Fault]]]:
+    """The row batches of a Parquet file.
+
+    Raises:
+        DataError: the file is damaged or is none.
+    """
+    try:
+        with parquet.ParquetFile(path) as file:
+            for batch in file.iter_batches(BATCH_RECORDS):
+                yield batch, []
+    except (pa.ArrowInvalid, OSError) as error:
+        raise _unreadable("Parquet", path, error) from error
+
+
+def avro_batches(path: str, options: Mapping[str, str]) -> Iterator[tuple[pa.RecordBatch, list[Fault]]]:
+    """The records of an Avro file, in batches.
+
+    Raises:
+        DataError: the file is damaged or is none.
+    """
+    rows: list[dict[str, Any]] = []
+    try:
+        with open(path, "rb") as file:
+            for row in fastavro.reader(file):
+                rows.append(dict(row))
+                if len(rows) == BATCH_RECORDS:
+                    yield pa.RecordBatch.from_pylist(rows), []
+                    rows = []
+    except (ValueError, EOFError, OSError, KeyError, IndexError) as error:
+        if rows:  # read before the damage
+            yield pa.RecordBatch.from_pylist(rows), []
+        raise _unreadable("Avro", path, error) from error
+    if rows:
+        yield pa.RecordBatch.from_pylist(rows), []
+
+
+def json_batches(path: str, options: Mapping[str, str]) -> Iterator[tuple[pa.RecordBatch, list[Fault]]]:
+    """The objects of a JSON Lines file, in batches; lines that are none are faults."""
+    rows: list[dict[str, Any]] = []
+    bad: list[Fault] = []
+    with open(path, "rb") as file:
+        for number, line in enumerate(file):
+            row = _json_object(line, options.get("encoding", "utf-8"))
+            if isinstance(row, str):
+                bad.append(Fault(number, row, line))
+                rows.append({})
+            else:
+                rows.append(row)
+            if len(rows) == BATCH_RECORDS:
+                yield _from_rows(rows), bad
+                rows, bad = [], []
+    if rows:
+        yield _from_rows(rows), bad
+
+
+def _json_object(line: bytes, encoding: str) -> dict[str, Any] | str:
+    """The object of one line, or what is wrong with it."""
+    try:
+        row = json.loads(line.decode(encoding))
+    except UnicodeDecodeError:
+        return f"a line is no {encoding} text"
+    except ValueError:
+        return "a line is no JSON"
+    if not isinstance(row, dict):
+        return "a line should hold one JSON object"
+    nested = sorted(name for name, value in row.items() if isinstance(value, dict))
+    return f"the value of {nested[0]!r} is an object; expected a number, a text or a list" if nested else row
+
+
+def _from_rows(rows: list[dict[str, Any]]) -> pa.RecordBatch:
+    """Rows whose values may differ in type between lines: each column takes the widest."""
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    return pa.RecordBatch.from_arrays([_column([row.get(name) for row in rows]) for name in names], names)
+
+
+def _column(values: list[Any]) -> pa.Array:
+    try:
+        return pa.array(values)
+    except (pa.ArrowInvalid, pa.ArrowTypeError):
+        present = [value for value in values if value is not None]
+        if all(isinstance(value, int | float) for value in present):
+            return pa.array(values, pa.float64())
+        return pa.array([None if value is None else str(value) for value in values])
+
+
+def kinds(batches: Batches, source: Source, options: Mapping[str, str]) -> dict[str, str]:
+    """The kind of each column of one file.
+
+    Raises:
+        DataError: a column cannot be a feature.
+    """
+    return tables.merge(_batch_kinds(batch, source.path) for batch, _ in batches(source.path, options))
+
+
+def _batch_kinds(batch: pa.RecordBatch, path: str) -> dict[str, str]:
+    found = {}
+    for field in batch.schema:
+        if pa.types.is_null(field.type):
+            continue
+        kind = tables.typed_kind(field.type)
+        if kind is None:
+            raise DataError(
+                f"The column {field.name!r} has the type {field.type}, which no feature can hold",
+                place=path,
+                remedy="Flatten it to numbers, texts or lists of them.",
+            )
+        found[field.name] = kind
+    return found
+
+
+def read(batches: Batches, source: Source, request: Request, kinds: tables.Kinds) -> Iterator[Batch]:
+    """Reads one file; rows without a value that they must have are faults."""
+    first = 0
+    for batch, bad in batches(source.path, request.options):
+        found = tables.to_examples(batch, kinds, request.features, first)
+        # A line that could not be read stands in the batch as an empty row.
+        unread = {fault.number for fault in bad}
+        records = tuple(item for item in found.records if item[0] not in unread)
+        faults = tuple(fault for fault in found.faults if fault.number not in unread)
+        first += batch.num_rows
+        yield Batch(records, (*bad, *faults))
+
+
+def _unreadable(name: str, path: str, error: Exception) -> DataError:
+    text = str(error).splitlines()[0] if str(error) else type(error).__name__
+    return DataError(f"A file cannot be read as {name}: {text}", place=path, remedy="Write or copy it again.")

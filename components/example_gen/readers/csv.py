@@ -1,0 +1,119 @@
+"""CSV and TSV by Arrow: quoted commas, multi-line strings, missing cells, a byte order mark.
+
+Cells are read as text, then cast to the types that all files of the data set
+agree on: Arrow alone would take the types of a file's first block.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import pyarrow as pa
+from pyarrow import csv
+
+from components.errors import DataError
+from components.example_gen import tables
+from components.example_gen.batch import Batch, Fault
+from components.example_gen.request import Request, Source
+
+_BLOCK_BYTES = 4 << 20
+
+
+def kinds(source: Source, options: Mapping[str, str]) -> dict[str, str]:
+    """The kind of each column of one file."""
+    return tables.merge(tables.text_kinds(batch) for batch, _ in _batches(source.path, options))
+
+
+def read(source: Source, request: Request, kinds: tables.Kinds) -> Iterator[Batch]:
+    """Reads one file; rows with another number of cells than the header are faults.
+
+    Rows are numbered from 0, the header and bad rows not counted among the good.
+    """
+    first = 0
+    for batch, bad in _batches(source.path, request.options):
+        found = tables.to_examples(batch, kinds, request.features, first)
+        first += batch.num_rows
+        yield Batch(found.records, (*bad, *found.faults))
+
+
+def _batches(path: str, options: Mapping[str, str]) -> Iterator[tuple[pa.RecordBatch, list[Fault]]]:
+    """Batches of text columns, with the rows that could not be read since the last."""
+    bad: list[Fault] = []
+
+    def note(row: csv.InvalidRow) -> str:
+        reason = f"a row should have {row.expected_columns} cells; received {row.actual_columns}"
+        # The header is row 1 of the file.
+        bad.append(Fault((row.number or 2) - 2, reason, (row.text or "").encode()))
+        return "skip"
+
+    try:
+        reader = csv.open_csv(
+            path,
+            read_options=csv.ReadOptions(
+                use_threads=False, block_size=_BLOCK_BYTES, encoding=options.get("encoding", "utf-8")
+            ),
+            parse_options=csv.ParseOptions(
+                delimiter=options.get("delimiter", ","), newlines_in_values=True, invalid_row_handler=note
+            ),
+            convert_options=_convert_options(path, options),
+        )
+        for batch in reader:
+            yield batch, list(bad)
+            bad.clear()
+        if bad:
+            yield (
+                pa.RecordBatch.from_arrays(
+                    [pa.array([], pa.string()) for _ in reader.schema], reader.schema.names
+                ),
+                bad,
+            )
+    except (pa.ArrowInvalid, UnicodeDecodeError, OSError) as error:
+        raise _unreadable(path, error) from error
+
+
+def _convert_options(path: str, options: Mapping[str, str]) -> csv.ConvertOptions:
+    return csv.ConvertOptions(
+        column_types=dict.fromkeys(header(path, options), pa.string()),
+        null_values=[""],
+        strings_can_be_null=True,
+        check_utf8=True,
+    )
+
+
+def header(path: str, options: Mapping[str, str]) -> list[str]:
+    """The column names of a file.
+
+    Raises:
+        DataError: it is empty, or two columns have one name.
+    """
+    try:
+        reader = csv.open_csv(
+            path,
+            read_options=csv.ReadOptions(use_threads=False, encoding=options.get("encoding", "utf-8")),
+            parse_options=csv.ParseOptions(
+                delimiter=options.get("delimiter", ","),
+                newlines_in_values=True,
+                invalid_row_handler=lambda row: "skip",
+            ),
+            # Types do not matter here; text never fails.
+            convert_options=csv.ConvertOptions(check_utf8=False),
+        )
+    except (pa.ArrowInvalid, UnicodeDecodeError, OSError) as error:
+        raise _unreadable(path, error) from error
+    names = list(reader.schema.names)
+    doubled = sorted({name for name in names if names.count(name) > 1})
+    if doubled:
+        raise DataError(
+            f"Two columns have one name: {doubled[0]!r}",
+            place=path,
+            remedy="Give each column a name of its own.",
+        )
+    return names
+
+
+def _unreadable(path: str, error: Exception) -> DataError:
+    text = str(error).splitlines()[0] if str(error) else type(error).__name__
+    remedy = (
+        "Write the file again; its encoding is set with data.encoding, its separator with data.delimiter."
+    )
+    return DataError(f"A CSV file cannot be read: {text}", place=path, remedy=remedy)

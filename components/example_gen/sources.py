@@ -1,0 +1,120 @@
+"""Lists image files: what folders and lists say of split and class.
+
+    sources, ignored = list_images(Path("photos"))
+
+Layouts: `<class>/*.jpg`, `<split>/<class>/*.jpg`, or a CSV with the columns
+`file` and `label` (paths relative to the CSV's folder).
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator
+from pathlib import Path
+
+from components.errors import DataError
+from components.example_gen.readers.images import SUFFIXES
+from components.example_gen.request import Source
+
+SPLIT_FOLDERS = {
+    "train": "train",
+    "training": "train",
+    "validation": "validation",
+    "valid": "validation",
+    "val": "validation",
+    "dev": "validation",
+    "test": "test",
+    "testing": "test",
+}
+
+
+def list_images(root: Path) -> tuple[list[Source], list[str]]:
+    """The image sources below a folder or in a list, sorted; and what was passed over.
+
+    Hidden files and folders are passed over without a word, as every file
+    manager does; other files that are no images are returned by name.
+
+    Raises:
+        DataError: a link leads out of the root, a list is damaged, or there is no image.
+    """
+    found, ignored = (_from_list(root), list[str]()) if root.is_file() else _from_folders(root)
+    if not found:
+        raise DataError(
+            "There are no images here",
+            place=str(root),
+            remedy=f"Expected <class>/*.jpg or <split>/<class>/*.jpg; endings: {', '.join(SUFFIXES)}.",
+        )
+    return found, ignored
+
+
+def _from_folders(root: Path) -> tuple[list[Source], list[str]]:
+    has_splits = _has_split_folders(root)
+    sources: list[Source] = []
+    ignored: list[str] = []
+    for path in _visible_files(root, root.resolve()):
+        parts = path.relative_to(root).parts
+        folders = parts[1:-1] if has_splits else parts[:-1]
+        if path.suffix.lower() not in SUFFIXES or not folders:
+            ignored.append(str(path.relative_to(root)))
+            continue
+        split = SPLIT_FOLDERS[parts[0].lower()] if has_splits else ""
+        sources.append(Source(str(path), split, folders[0]))
+    return sources, ignored
+
+
+def _has_split_folders(root: Path) -> bool:
+    names = [path.name.lower() for path in root.iterdir() if path.is_dir() and not path.name.startswith(".")]
+    return (
+        bool(names)
+        and "train" in {SPLIT_FOLDERS.get(name) for name in names}
+        and all(name in SPLIT_FOLDERS for name in names)
+    )
+
+
+def _visible_files(folder: Path, root: Path) -> Iterator[Path]:
+    for path in sorted(folder.iterdir()):
+        if path.name.startswith("."):
+            continue
+        if path.is_symlink():
+            _check_inside(path, root)
+        if path.is_dir():
+            yield from _visible_files(path, root)
+        elif path.is_file():
+            yield path
+
+
+def _check_inside(path: Path, root: Path) -> None:
+    """Links must stay below the data's root: data must not choose what else is read."""
+    if not path.resolve().is_relative_to(root):
+        raise DataError(
+            f"A path leads out of the data's folder, to {path.resolve()}",
+            place=str(path),
+            remedy="Copy the file into the folder.",
+        )
+
+
+def _from_list(path: Path) -> list[Source]:
+    root = path.parent.resolve()
+    with open(path, newline="", encoding="utf-8-sig") as file:
+        reader = csv.DictReader(file)
+        columns = reader.fieldnames or []
+        if "file" not in columns or "label" not in columns:
+            raise DataError(
+                f"A list of images should have the columns file and label; received {', '.join(columns)}",
+                place=str(path),
+            )
+        return [_listed(row, number, path, root) for number, row in enumerate(reader)]
+
+
+def _listed(row: dict[str, str], number: int, path: Path, root: Path) -> Source:
+    name, label, split = row.get("file") or "", row.get("label") or "", row.get("split") or ""
+    place = f"{path}, row {number}"
+    if not name or not label:
+        raise DataError("A row of a list of images lacks file or label", place=place)
+    if split and split.lower() not in SPLIT_FOLDERS:
+        raise DataError(f"A row names the split {split!r}; known: train, validation, test", place=place)
+    target = root / name
+    _check_inside(target, root)
+    if not target.is_file():
+        raise DataError(f"A listed image is not there: {name}", place=place, remedy="Mend the list.")
+    return Source(str(target), SPLIT_FOLDERS.get(split.lower(), ""), label)

@@ -1,0 +1,131 @@
+"""Arrow tables to tf.train.Examples, with one set of column types for all files.
+
+    kinds = merge(kinds_of(batch) for batch in ...)       # column -> "int" | "float" | "string"
+    batch = to_examples(record_batch, kinds, request.features, first=0)
+
+Integers become int64 lists, floating point numbers float lists, everything
+else byte lists; a missing cell becomes a feature without a value, as TFX's own
+readers write it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from tfx_bsl.coders import example_coder
+
+from components.example_gen.batch import Batch, Fault
+from components.example_gen.request import FeatureRule
+
+INT, FLOAT, STRING = "int", "float", "string"
+Kinds = Mapping[str, str]
+_ORDER = (INT, FLOAT, STRING)
+_ARROW = {INT: pa.int64(), FLOAT: pa.float32(), STRING: pa.large_binary()}
+
+
+def text_kinds(batch: pa.RecordBatch) -> dict[str, str]:
+    """The narrowest kind that holds every value of each column of text; empty columns are left out."""
+    found = {}
+    for name, column in zip(batch.schema.names, batch.columns, strict=True):
+        if column.null_count < len(column):
+            found[name] = _text_kind(column)
+    return found
+
+
+def _text_kind(column: pa.Array) -> str:
+    for kind, arrow in ((INT, pa.int64()), (FLOAT, pa.float64())):
+        try:
+            pc.cast(column, arrow)
+        except pa.ArrowInvalid:
+            continue
+        return kind
+    return STRING
+
+
+def typed_kind(arrow: pa.DataType) -> str | None:
+    """The kind of a typed column, or None where it cannot be a feature."""
+    if pa.types.is_list(arrow) or pa.types.is_large_list(arrow):
+        return typed_kind(arrow.value_type)
+    if pa.types.is_integer(arrow) or pa.types.is_boolean(arrow) or pa.types.is_timestamp(arrow):
+        return INT
+    if pa.types.is_floating(arrow) or pa.types.is_decimal(arrow):
+        return FLOAT
+    textual = (pa.types.is_string, pa.types.is_large_string, pa.types.is_binary, pa.types.is_large_binary)
+    if any(test(arrow) for test in textual) or pa.types.is_date(arrow) or pa.types.is_dictionary(arrow):
+        return STRING
+    return None
+
+
+def merge(found: Iterable[Kinds]) -> dict[str, str]:
+    """The widest kind of each column over several batches or files."""
+    merged: dict[str, str] = {}
+    for kinds in found:
+        for name, kind in kinds.items():
+            merged[name] = max(merged.get(name, INT), kind, key=_ORDER.index)
+    return merged
+
+
+def to_examples(batch: pa.RecordBatch, kinds: Kinds, rules: Sequence[FeatureRule], first: int) -> Batch:
+    """Converts rows; those that break a rule are faults.
+
+    Args:
+        batch: columns of text or typed columns.
+        kinds: of each column, over all files; columns without one are text.
+        rules: features that must have one value.
+        first: number of the first row in its file.
+    """
+    lists = [
+        _as_lists(column, kinds.get(name, STRING))
+        for name, column in zip(batch.schema.names, batch.columns, strict=True)
+    ]
+    encoded = example_coder.RecordBatchToExamples(
+        pa.RecordBatch.from_arrays(lists, [str(name) for name in batch.schema.names])
+    )
+    reasons = row_faults(batch, rules)
+    good = tuple((first + row, record) for row, record in enumerate(encoded) if row not in reasons)
+    faults = tuple(Fault(first + row, reason, encoded[row]) for row, reason in sorted(reasons.items()))
+    return Batch(good, faults)
+
+
+def row_faults(batch: pa.RecordBatch, rules: Sequence[FeatureRule]) -> dict[int, str]:
+    """Row -> why it cannot be used, for rows in which a ruled column has no value."""
+    reasons: dict[int, str] = {}
+    for rule in rules:
+        index = batch.schema.get_field_index(rule.name)
+        if index < 0:
+            columns = ", ".join(batch.schema.names)
+            reason = f"column {rule.name!r} is missing; columns: {columns}"
+            return dict.fromkeys(range(batch.num_rows), reason)
+        for row in np.flatnonzero(batch.column(index).is_null().to_numpy(zero_copy_only=False)):
+            reasons.setdefault(int(row), f"column {rule.name!r} has no value")
+    return reasons
+
+
+def _as_lists(column: pa.Array, kind: str) -> pa.Array:
+    """A column of single values (or lists) as the lists that Examples hold."""
+    if pa.types.is_list(column.type) or pa.types.is_large_list(column.type):
+        return column.cast(pa.large_list(_ARROW[kind]))
+    valid = column.is_valid().to_numpy(zero_copy_only=False)
+    offsets = np.concatenate([[0], np.cumsum(valid)]).astype(np.int64)
+    values = _cast(column.drop_null(), kind)
+    return pa.LargeListArray.from_arrays(pa.array(offsets), values, mask=pa.array(~valid))
+
+
+def _cast(values: pa.Array, kind: str) -> pa.Array:
+    if pa.types.is_dictionary(values.type):
+        values = values.dictionary_decode()
+    if pa.types.is_timestamp(values.type):
+        # Seconds since the epoch: what a time feature can be computed with.
+        values = pc.divide(values.cast(pa.timestamp("us")).cast(pa.int64()), 1_000_000)
+    if kind == FLOAT and (pa.types.is_string(values.type) or pa.types.is_decimal(values.type)):
+        values = values.cast(pa.float64())
+    if kind == STRING and not _is_bytes(values.type):
+        values = values.cast(pa.string())
+    return values.cast(_ARROW[kind], safe=False)
+
+
+def _is_bytes(arrow: pa.DataType) -> bool:
+    return pa.types.is_binary(arrow) or pa.types.is_large_binary(arrow)
