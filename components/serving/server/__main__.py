@@ -1,0 +1,49 @@
+"""python -m components.serving.server --model_name=NAME --model_base_path=FOLDER."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from components.serving.server.options import Options, parse
+
+
+def run(options: Options) -> None:
+    """Serves in this process until SIGTERM or SIGINT.
+
+    Raises:
+        ServableError: a file, folder or port cannot be used.
+        RequestError: the list of models is not valid.
+    """
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+    import asyncio
+    import logging
+
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    # Its loader for Sessions warns at every load that it is the old one.
+    logging.getLogger("tensorflow").setLevel(logging.ERROR)
+    logging.getLogger("uvicorn").setLevel(logging.WARNING)
+    from components.serving.server.server import serve
+
+    asyncio.run(serve(options))
+
+
+def main() -> None:
+    """Exits 0 after SIGTERM, 2 where options, files or ports cannot be used."""
+    from components.errors import ServableError
+
+    options = parse(sys.argv[1:])
+    code = 0
+    try:
+        run(options)
+    except ServableError as error:
+        print(f"Error: {error}", file=sys.stderr)
+        code = 2
+    sys.stdout.flush()
+    sys.stderr.flush()
+    # TensorFlow's libraries have crashed in the interpreter's shutdown.
+    os._exit(code)
+
+
+if __name__ == "__main__":
+    main()
