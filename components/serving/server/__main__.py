@@ -12,8 +12,7 @@ def run(options: Options) -> None:
     """Serves in this process until SIGTERM or SIGINT.
 
     Raises:
-        ServableError: a file, folder or port cannot be used.
-        RequestError: the list of models is not valid.
+        ServableError: a file, folder or port cannot be used, or the list of models is not valid.
     """
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     import asyncio
@@ -23,9 +22,18 @@ def run(options: Options) -> None:
     # Its loader for Sessions warns at every load that it is the old one.
     logging.getLogger("tensorflow").setLevel(logging.ERROR)
     logging.getLogger("uvicorn").setLevel(logging.WARNING)
+    from components.errors import ServableError
     from components.serving.server.server import serve
+    from components.serving.server.status import RequestError
 
-    asyncio.run(serve(options))
+    try:
+        asyncio.run(serve(options))
+    except RequestError as error:
+        raise ServableError(
+            f"The list of models cannot be served: {error.message}",
+            place=options.model_config_file,
+            remedy="Correct it.",
+        ) from error
 
 
 def main() -> None:
