@@ -11,6 +11,7 @@ SavedModel there is (TensorFlow 1's reference variables as well, which
 from __future__ import annotations
 
 import functools
+import gc
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -91,6 +92,10 @@ class SavedModel:
     def close(self) -> None:
         self._prepared.cache_clear()
         self._session.close()
+        # A graph and its operations refer to each other, and the graph holds the
+        # constants, which are the weights of a frozen model.
+        del self._session
+        gc.collect()
 
 
 def load(folder: Path, settings: LoadSettings) -> Model:
