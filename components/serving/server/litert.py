@@ -35,6 +35,7 @@ class LiteRtModel:
             self._idle.put(interpreter)
 
     def run(self, call: Call) -> list[np.ndarray]:
+        _check_shapes(self.signatures[call.signature], call)
         interpreter = self._idle.get()
         try:
             if self._signatures:
@@ -109,6 +110,16 @@ def _tensor_info(item: Mapping[str, Any]) -> Any:
         dtype=tf.dtypes.as_dtype(dtype).as_datatype_enum,
         tensor_shape=tf.TensorShape(shape).as_proto(),
     )
+
+
+def _check_shapes(signature: Any, call: Call) -> None:
+    """Refuses what the interpreter would take by resizing, and then compute nonsense from."""
+    for alias, value in call.inputs.items():
+        wanted = [dim.size for dim in signature.inputs[alias].tensor_shape.dim]
+        # The first dimension is the batch: a model converted for one row takes more.
+        fits = all(size in (-1, given) for size, given in zip(wanted[1:], value.shape[1:], strict=False))
+        if len(wanted) != value.ndim or not fits:
+            raise ValueError(f"Expected input {alias} of shape {wanted}. Received: {list(value.shape)}")
 
 
 def _run_plain(interpreter: Any, call: Call) -> list[np.ndarray]:

@@ -312,7 +312,8 @@ class ModelManager:
             for version in entry.versions.values():
                 self._unload(version)
         await asyncio.gather(*self._draining)
-        self._pool.shutdown()
+        # Not waited for: a load of minutes may be under way, which nobody wants any more.
+        self._pool.shutdown(wait=False, cancel_futures=True)
 
 
 def version_folders(base_path: Path) -> dict[int, Path]:

@@ -13,11 +13,12 @@ import functools
 import logging
 import os
 import signal
-from collections.abc import Awaitable, Callable, Iterator
+import socket
+from collections.abc import Callable, Coroutine, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-import grpc
 import uvicorn
 
 from components.errors import ServableError
@@ -127,30 +128,31 @@ class _Server:
         except (RequestError, OSError, ServableError) as error:
             _log.warning("%s", error)
 
-    async def start_grpc(self) -> grpc.aio.Server | None:
-        options = self.options
-        if not options.port:
-            return None
-        server = grpc_api.build(self.service, self.metrics, options.max_request_bytes)
-        try:
-            server.add_insecure_port(f"{options.host}:{options.port}")
-        except RuntimeError as error:
-            raise _port_in_use(options.host, options.port) from error
-        await server.start()
-        return server
+    async def open_ports(self, closing: contextlib.AsyncExitStack) -> None:
+        """Starts both APIs; `closing` gets what ends them once what is under way is answered.
 
-    async def start_rest(self) -> _Rest | None:
+        Raises:
+            ServableError: a port cannot be listened on.
+        """
         options = self.options
-        if not options.rest_api_port:
-            return None
-        settings = rest_api.RestSettings(
-            options.max_request_bytes,
-            options.rest_api_timeout_in_ms / 1000,
-            options.rest_api_enable_cors_support,
-            _metrics_path(options),
-        )
-        app = rest_api.build(self.service, self.metrics, settings)
-        return await _Rest.start(app, options)
+        if options.port:
+            server = grpc_api.build(self.service, self.metrics, options.max_request_bytes)
+            # Before the port: a server that was never stopped complains when it is freed.
+            closing.push_async_callback(server.stop, options.shutdown_grace_seconds)
+            try:
+                server.add_insecure_port(f"{options.host}:{options.port}")
+            except RuntimeError as error:
+                raise _port_in_use(options.host, options.port) from error
+            await server.start()
+        if options.rest_api_port:
+            settings = rest_api.RestSettings(
+                options.max_request_bytes,
+                options.rest_api_timeout_in_ms / 1000,
+                options.rest_api_enable_cors_support,
+                _metrics_path(options),
+            )
+            app = rest_api.build(self.service, self.metrics, settings)
+            closing.push_async_callback((await _Rest.start(app, options)).stop)
 
 
 class _ConfigFile:
@@ -176,21 +178,23 @@ class _Rest(uvicorn.Server):
     """uvicorn beside another server: signals are not its business."""
 
     @classmethod
-    async def start(cls, app: object, options: Options) -> _Rest:
+    async def start(cls, app: Any, options: Options) -> _Rest:
+        family = socket.AF_INET6 if ":" in options.host else socket.AF_INET
+        try:
+            listening = socket.create_server(
+                (options.host, options.rest_api_port), family=family, backlog=2048
+            )
+        except OSError as error:
+            raise _port_in_use(options.host, options.rest_api_port) from error
+        grace_s = max(1, round(options.shutdown_grace_seconds))
         config = uvicorn.Config(
-            app,  # type: ignore[arg-type]
-            host=options.host,
-            port=options.rest_api_port,
+            app,
             lifespan="off",
             log_config=None,
             access_log=False,
             server_header=False,
-            timeout_graceful_shutdown=max(1, round(options.shutdown_grace_seconds)),
+            timeout_graceful_shutdown=grace_s,
         )
-        try:
-            listening = config.bind_socket()
-        except SystemExit as error:  # uvicorn's way to say that it cannot
-            raise _port_in_use(options.host, options.rest_api_port) from error
         server = cls(config)
         server.finished = asyncio.create_task(server.serve([listening]))
         while not server.started and not server.finished.done():
@@ -233,52 +237,53 @@ def _port_in_use(host: str, port: int) -> ServableError:
 
 
 async def serve(
-    options: Options,
-    on_ready: Callable[[], None] | None = None,
-    until: Awaitable[object] | None = None,
+    options: Options, on_ready: Callable[[], None] | None = None, stop: asyncio.Event | None = None
 ) -> None:
     """Serves until SIGTERM or SIGINT; requests under way are answered first.
 
     Args:
         options: what to serve, and where.
         on_ready: called once the ports are open.
-        until: ends the server instead of signals when it is done.
+        stop: ends the server when it is set, instead of signals.
 
     Raises:
         ServableError: a file, folder or port cannot be used.
         RequestError: the list of models is not valid.
     """
     server = _Server.build(options)
-    stop = until or _signalled()
-    await server.manager.reconcile()
-    server.manager.set_labels()
-    grpc_server, rest = await server.start_grpc(), await server.start_rest()
-    polling = list(server.polling())
-    _log.info("gRPC on port %d, REST on port %d of %s", options.port, options.rest_api_port, options.host)
-    if on_ready:
-        on_ready()
-    await stop
-    _log.info("Ending: requests under way are answered, no new ones are taken")
-    for task in polling:
-        task.cancel()
-    stopping: list[Awaitable[object]] = []
-    if grpc_server:
-        stopping.append(grpc_server.stop(options.shutdown_grace_seconds))
-    if rest:
-        stopping.append(rest.stop())
-    await asyncio.gather(*stopping)
-    await server.manager.close()
-    server.runner.close()
+    stop = stop or _set_by_signals()
+    async with contextlib.AsyncExitStack() as closing:
+        closing.callback(server.runner.close)
+        closing.push_async_callback(server.manager.close)
+        if await _ended_first(server.manager.reconcile(), stop):
+            return
+        server.manager.set_labels()
+        await server.open_ports(closing)
+        polling = list(server.polling())
+        _log.info("gRPC on port %d, REST on port %d of %s", options.port, options.rest_api_port, options.host)
+        if on_ready:
+            on_ready()
+        await stop.wait()
+        _log.info("Ending: requests under way are answered, no new ones are taken")
+        for task in polling:
+            task.cancel()
 
 
-def _signalled() -> asyncio.Future[None]:
-    loop = asyncio.get_running_loop()
-    future: asyncio.Future[None] = loop.create_future()
+async def _ended_first(loading: Coroutine[Any, Any, None], stop: asyncio.Event) -> bool:
+    """Awaits the first loads; true when the server is to end before they are done."""
+    tasks = [asyncio.create_task(loading), asyncio.create_task(stop.wait())]
+    await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    ended = not tasks[0].done()
+    for task in tasks:
+        if not task.done():
+            task.cancel()
+    if not ended:
+        tasks[0].result()
+    return ended
 
-    def note() -> None:
-        if not future.done():
-            future.set_result(None)
 
+def _set_by_signals() -> asyncio.Event:
+    stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, note)
-    return future
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    return stop

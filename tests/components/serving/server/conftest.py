@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,6 +23,8 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     models.half_plus_two(root / "half" / "00000002", bias=3.0)
     models.kinds(root / "kinds" / "7")
     models.classes(root / "classes" / "1")
+    # As in the server's own process, where what was imported is not walked by each collection.
+    gc.freeze()
     return root
 
 

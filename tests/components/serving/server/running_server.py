@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -101,7 +101,7 @@ def in_thread(**options: Any) -> Iterator[Clients]:
 
     async def run() -> None:
         loops.append(asyncio.get_running_loop())
-        await serve(given, on_ready=ready.set, until=ended.wait())
+        await serve(given, on_ready=ready.set, stop=ended)
 
     def main() -> None:
         try:
@@ -115,7 +115,7 @@ def in_thread(**options: Any) -> Iterator[Clients]:
     assert ready.wait(60)
     if failures:
         raise failures[0]
-    clients = Clients(port, rest_port)
+    clients = Clients(given.port, given.rest_api_port)
     try:
         yield clients
     finally:
@@ -129,14 +129,19 @@ def in_thread(**options: Any) -> Iterator[Clients]:
 class Process:
     """A server in a process of its own, with its log."""
 
-    def __init__(self, log: Path, *flags: str, ports: tuple[int, int] | None = None) -> None:
+    def __init__(
+        self,
+        log: Path,
+        *flags: str,
+        ports: tuple[int, int] | None = None,
+        command: Sequence[str] = ("components.serving.server",),
+    ) -> None:
         self.ports = ports or free_ports()
         self.log = log
-        command = [sys.executable, "-m", "components.serving.server", *flags]
-        command += [f"--port={self.ports[0]}", f"--rest_api_port={self.ports[1]}"]
+        ports_given = [f"--port={self.ports[0]}", f"--rest_api_port={self.ports[1]}"]
         with log.open("ab") as output:
             self.process = subprocess.Popen(
-                command,
+                [sys.executable, "-m", *command, *flags, *ports_given],
                 stdout=output,
                 stderr=output,
                 cwd=ROOT,
