@@ -74,12 +74,12 @@ def build_model(folder: Path) -> None:
     def decode(image: Any) -> Any:
         return tf.image.resize(tf.io.decode_jpeg(image, channels=3), (128, 128)) / 255.0
 
-    @tf.function(input_signature=[tf.TensorSpec([None], tf.string, "image_bytes")])
     def predict_image(image_bytes: Any) -> Any:
         images = tf.map_fn(decode, image_bytes, fn_output_signature=tf.TensorSpec((128, 128, 3), tf.float32))
         return {"scores": network(images, training=False)}
 
-    tf.saved_model.save(module, str(folder), signatures={"predict_image": predict_image})
+    traced = tf.function(predict_image, input_signature=[tf.TensorSpec([None], tf.string, "image_bytes")])
+    tf.saved_model.save(module, str(folder), signatures={"predict_image": traced})
 
 
 def build_image() -> bytes:

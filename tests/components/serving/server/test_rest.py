@@ -404,6 +404,16 @@ def test_slow_senders_and_slow_models_are_ended(made: Path) -> None:
         assert time.monotonic() - began < 5
 
 
+def test_small_answers_do_not_wait_for_acknowledgements(server: Clients) -> None:
+    times = []
+    for _ in range(15):
+        began = time.perf_counter()
+        server.post("half:predict", {"instances": [[1.0]]})
+        times.append(time.perf_counter() - began)
+    # With Nagle's algorithm every one of them would take 40 ms.
+    assert sorted(times)[7] < 0.035
+
+
 def test_a_full_queue_is_429(made: Path) -> None:
     body = {"signature_name": "slow", "instances": [100]}
     with in_thread(model_root=str(made), max_queued_requests=1) as clients, ThreadPoolExecutor(4) as pool:
