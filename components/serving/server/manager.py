@@ -208,7 +208,8 @@ class ModelManager:
     async def _reconcile_model(self, entry: _Entry) -> None:
         async with entry.busy:
             try:
-                folders = version_folders(entry.config.base_path)
+                # In a thread: a network file system may take its time, and requests must not.
+                folders = await asyncio.to_thread(version_folders, entry.config.base_path)
             except OSError as error:
                 # A file system that is away for a moment is no reason to stop serving.
                 _log.warning("The versions of %s cannot be listed: %s", entry.config.name, error)
@@ -326,7 +327,7 @@ def version_folders(base_path: Path) -> dict[int, Path]:
         int(path.name): path
         for path in base_path.iterdir()
         # Like isdigit, but for ASCII only: int() would read other digits too.
-        if path.name.isascii() and path.name.isdigit() and path.is_dir()
+        if path.name.isascii() and path.name.isdigit() and int(path.name) < 1 << 63 and path.is_dir()
     }
 
 

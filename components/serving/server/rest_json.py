@@ -223,8 +223,13 @@ def _type_error(item: Any, expected: str, place: str) -> RequestError:
 
 
 def _shown(value: Any) -> str:
-    text = json.dumps(value)
-    return text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}..."
+    """The beginning of a value's JSON; no more of it is written, since it may be a whole body."""
+    text = ""
+    for part in json.JSONEncoder().iterencode(value):
+        text += part
+        if len(text) > _SHOWN_CHARACTERS:
+            return f"{text[:_SHOWN_CHARACTERS]}..."
+    return text
 
 
 def read_examples(body: Mapping[str, Any], request: Any) -> None:

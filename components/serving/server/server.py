@@ -34,6 +34,10 @@ from components.serving.server.text_protos import ModelConfig
 
 _log = logging.getLogger(__name__)
 
+_KEEP_ALIVE_SECONDS = 75
+"""Longer than the idle time that clients' connection pools commonly allow: the server must not
+close a connection while a request is on its way."""
+
 
 def load_and_warm(folder: Path, settings: LoadSettings, warm_up: bool) -> Model:
     """Loads the version in `folder` and sends it its warm-up requests.
@@ -63,9 +67,8 @@ def configured_models(options: Options) -> list[ModelConfig]:
     if options.model_base_path:
         return [ModelConfig(options.model_name, _folder(options.model_base_path), text_protos.latest(1))]
     root = _folder(options.model_root)
-    found = (
-        [root] if version_folders(root) else [path for path in sorted(root.iterdir()) if _has_versions(path)]
-    )
+    models = (path for path in sorted(root.iterdir()) if not path.name.startswith("."))
+    found = [root] if version_folders(root) else [path for path in models if _has_versions(path)]
     return [ModelConfig(path.name, path, text_protos.latest(1)) for path in found]
 
 
@@ -124,7 +127,7 @@ class _Server:
 
     async def _look_for_models(self) -> None:
         try:
-            await self.manager.apply(configured_models(self.options))
+            await self.manager.apply(await asyncio.to_thread(configured_models, self.options))
         except (RequestError, OSError, ServableError) as error:
             _log.warning("%s", error)
 
@@ -140,7 +143,8 @@ class _Server:
             # Before the port: a server that was never stopped complains when it is freed.
             closing.push_async_callback(server.stop, options.shutdown_grace_seconds)
             try:
-                server.add_insecure_port(f"{options.host}:{options.port}")
+                host = f"[{options.host}]" if ":" in options.host else options.host
+                server.add_insecure_port(f"{host}:{options.port}")
             except RuntimeError as error:
                 raise _port_in_use(options.host, options.port) from error
             await server.start()
@@ -196,6 +200,7 @@ class _Rest(uvicorn.Server):
             log_config=None,
             access_log=False,
             server_header=False,
+            timeout_keep_alive=_KEEP_ALIVE_SECONDS,
             timeout_graceful_shutdown=grace_s,
         )
         server = cls(config)

@@ -94,7 +94,7 @@ async def settled(manager: ModelManager, wanted: dict[int, str]) -> None:
 
 
 def test_only_numeric_folders_are_versions(folders: Folders, clock: Clock) -> None:
-    for name in ("00000003", "x4", "5x", ".staging", "-6", "\u0667", "1.5"):
+    for name in ("00000003", "x4", "5x", ".staging", "-6", "\u0667", "1.5", "9" * 19):
         folders.add(name)
     (folders.base / "9").write_text("a file")
 

@@ -92,10 +92,13 @@ def test_a_model_that_appears_in_the_root_is_served(root: Path, tmp_path: Path) 
     other = models.numbered(tmp_path / "five", 5)
     with in_thread(model_root=str(root)) as clients:
         (root / "empty").mkdir()
+        models.publish(other, root / "n", 0)  # older than what is served: not loaded
+        (root / ".hidden" / "1").mkdir(parents=True)
         (root / "m").mkdir()
         models.publish(other, root / "m", 5)
         wait_for(lambda: clients.states("m") == {5: "AVAILABLE"})
         assert (number(clients, "m"), number(clients, "n")) == (5, 1)
+        assert (clients.states(".hidden"), clients.states("n")) == ({}, {1: "AVAILABLE"})
         (root / "m" / "5").rename(tmp_path / "gone")
         wait_for(lambda: clients.states("m") == {})
 
