@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import functools
 import gc
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +23,8 @@ import tensorflow as tf
 from tensorflow.core.protobuf import config_pb2
 
 from components.serving.server import litert
+
+_log = logging.getLogger(__name__)
 
 TFLITE_FILE = "model.tflite"
 
@@ -75,6 +78,18 @@ class SavedModel:
         self.signatures: Mapping[str, Any] = {name: type(item).FromString(item.SerializeToString())
                            for name, item in meta_graph.signature_def.items()}  # fmt: skip
         self._prepared = functools.lru_cache(_MAX_CALLABLES)(self._prepare)
+        self._prepare_ahead()
+
+    def _prepare_ahead(self) -> None:
+        """Has every signature's graph optimised now, so that no first request waits for it."""
+        for name, signature in self.signatures.items():
+            if name.startswith("__"):  # not for calling: TensorFlow notes its initializer like that
+                continue
+            try:
+                self._prepared(name, tuple(sorted(signature.outputs)))
+            except (tf.errors.OpError, ValueError) as error:
+                # As in TensorFlow Serving the others are served, and this one answers with the error.
+                _log.warning("The signature %s cannot be run: %s", name, error)
 
     def _prepare(self, name: str, outputs: tuple[str, ...]) -> Any:
         signature = self.signatures[name]

@@ -73,7 +73,7 @@ class _Kinds(tf.Module):
 
     @tf.function(input_signature=[tf.TensorSpec([None], tf.int32, "steps")])
     def slow(self, steps: tf.Tensor) -> dict[str, tf.Tensor]:
-        """Takes time in proportion to `steps`: about 2 ms each."""
+        """Takes time in proportion to `steps`: a fraction of a millisecond each."""
         value = tf.eye(256) * 0.5
         for _ in tf.range(tf.reduce_max(steps)):
             value = tf.linalg.matmul(value, value) + 0.1 * tf.eye(256)

@@ -249,7 +249,7 @@ def test_a_full_queue_refuses_and_recovers(made: Path) -> None:
 
 
 def test_a_deadline_ends_the_wait_and_not_the_server(server: Clients) -> None:
-    slow = predict_request("kinds", "slow", steps=np.int32([100]))
+    slow = predict_request("kinds", "slow", steps=np.int32([1000]))
     with pytest.raises(grpc.RpcError) as caught:
         server.predictions.Predict(slow, timeout=0.05)
     assert caught.value.code() is Code.DEADLINE_EXCEEDED

@@ -36,7 +36,7 @@ def test_killed_it_serves_again_and_ended_it_answers_what_is_under_way(tmp_path:
     with Process(log, f"--model-root={root}", ports=ports, command=command) as server:
         server.wait_until("kinds", 1)
         assert server.clients.predictions.Predict(short, timeout=30).model_spec.version.value == 1
-        long = predict_request("kinds", "slow", steps=np.int32([300]))
+        long = predict_request("kinds", "slow", steps=np.int32([500]))
         calls = [server.clients.predictions.Predict.future(long, timeout=60) for _ in range(4)]
         # Answered after those four were taken in: the connection keeps their order.
         server.clients.states("kinds")

@@ -396,7 +396,7 @@ def test_slow_senders_and_slow_models_are_ended(made: Path) -> None:
         )
         answer = connection.recv(1000)
         assert b"504 Gateway Timeout" in answer
-        response = clients.post("kinds:predict", {"signature_name": "slow", "instances": [500]})
+        response = clients.post("kinds:predict", {"signature_name": "slow", "instances": [3000]})
         assert response.status_code == 504
         assert "took longer than 300 ms" in error_of(response)
         began = time.monotonic()
