@@ -96,7 +96,12 @@ class ModelClient:
                 return json.load(response)
         except urllib.error.HTTPError as error:
             raise ServerError(
-                f"The server refused: {_message(error)}", status=error.code, place=url
+                f"The server refused: {_message(error)}",
+                status=error.code,
+                place=url,
+                remedy="Check the model's name, and that a version of it is loaded."
+                if error.code == 404
+                else "",
             ) from error
         except (OSError, ValueError) as error:
             reason = getattr(error, "reason", error)
@@ -109,8 +114,9 @@ class ModelClient:
 
 def _message(error: urllib.error.HTTPError) -> str:
     try:
-        return str(json.load(error)["error"])
-    except (OSError, ValueError, KeyError, TypeError):
+        # TensorFlow's messages go on with the node that failed.
+        return str(json.load(error)["error"]).splitlines()[0]
+    except (OSError, ValueError, KeyError, TypeError, IndexError):
         return str(error)
 
 

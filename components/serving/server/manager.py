@@ -216,6 +216,10 @@ class ModelManager:
                 return
             for number in self._due(entry, folders):
                 await self._try_to_load(entry, number, folders[number])
+                if self._entries.get(entry.config.name) is not entry:
+                    # Removed from the list in the meantime.
+                    self._unload(entry.versions[number])
+                    return
             self._release(entry, folders)
 
     def _wanted(self, entry: _Entry, folders: dict[int, Path]) -> list[int]:
@@ -259,10 +263,6 @@ class ModelManager:
             model = await asyncio.get_running_loop().run_in_executor(self._pool, self._load, folder)
         except Exception as error:
             self._note_failure(version, error)
-            return
-        if self._entries.get(entry.config.name) is not entry:  # removed in the meantime
-            model.close()
-            version.state = State.END
             return
         version.model, version.error, version.state = model, None, State.AVAILABLE
         _log.info("%s version %d is available (%.1f s)", version.name, number, self._clock() - began)

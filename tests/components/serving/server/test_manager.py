@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -309,6 +310,30 @@ def test_a_new_list_replaces_the_whole_of_the_old(folders: Folders, clock: Clock
             await manager.apply([ModelConfig("bad", tmp_path / "nowhere", latest(1))])
         await manager.close()
         assert all(model.closed for model in folders.models.values())
+
+    asyncio.run(check())
+
+
+def test_a_model_that_is_removed_while_it_loads(folders: Folders, clock: Clock) -> None:
+    folders.add("1")
+    loading, removed = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        loading.set()
+        assert removed.wait(10)
+
+    async def check() -> None:
+        folders.on_load = hold
+        manager = manager_of(folders, clock)
+        round_ = asyncio.create_task(manager.reconcile())
+        await asyncio.to_thread(loading.wait, 10)
+        await manager.apply([])
+        removed.set()
+        async with asyncio.timeout(10):
+            await round_
+            while not folders.models[1].closed:
+                await asyncio.sleep(0)
+        assert not manager.knows("m")
 
     asyncio.run(check())
 
