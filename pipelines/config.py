@@ -8,6 +8,7 @@ the right choice for most; what a default costs or limits stands in its text.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -85,6 +86,39 @@ class Data(Stage):
         if (self.source is None) == (self.path is None):
             raise ValueError("exactly one of data.source and data.path must be given")
         return self
+
+
+class Distances(Stage):
+    """How far features may move: L-infinity of categories, Jensen-Shannon divergence of numbers.
+
+    What so few examples may differ by chance comes on top.
+    """
+
+    default: Annotated[float, Field(ge=0, le=1)] | None = Field(
+        None, description="For features without a limit of their own; null leaves them out."
+    )
+    features: dict[str, Annotated[float, Field(ge=0, le=1)]] = Field({}, description="Feature -> limit.")
+
+
+class Validation(Stage):
+    """What the data must be before anything is trained on it."""
+
+    schema_file: str | None = Field(
+        None,
+        description="A curated schema (headrace schema init); else it is inferred from the training split.",
+    )
+    fail_on: list[str] = Field(
+        ["all"], description="Kinds of anomalies that stop a run, by TFDV's names in lower case, or all."
+    )
+    drift: Distances = Field(
+        Distances(default=0.3, features={}),
+        description="Training split against that of the latest run with other data.",
+    )
+    skew: Distances = Field(
+        Distances(default=None, features={}),
+        description="Validation and test splits against the training split. Off by default: splits by "
+        "hash differ by chance alone, and folders often on purpose.",
+    )
 
 
 class Model(Stage):
@@ -178,6 +212,7 @@ class Experiment(Stage):
     needs: str = Field("", description="What must be there before it runs, in words.")
     takes: str = Field("", description="How long it takes and what it reaches, in words.")
     data: Data
+    validation: Validation = Validation()
     model: Model = Model()
     train: Train = Train()
     rewrite: Rewrite = Rewrite()
@@ -210,6 +245,18 @@ def load(experiment: str, overrides: Sequence[str] = ()) -> Experiment:
     for override in overrides:
         _override(raw, override)
     return _validate(raw, str(path), overrides)
+
+
+def from_mapping(raw: Mapping[str, Any], overrides: Sequence[str] = ()) -> Experiment:
+    """An experiment from keys and values, with `key=value` overrides applied.
+
+    Raises:
+        ConfigError: a key or value is not understood.
+    """
+    copied = copy.deepcopy(dict(raw))
+    for override in overrides:
+        _override(copied, override)
+    return _validate(copied, "command line", overrides)
 
 
 def _find(experiment: str) -> Path:

@@ -16,6 +16,8 @@ from pipelines.evaluation import ACCURACY, BASELINE, CANDIDATE
 from pipelines.lineage.store import NodeRecord, Store
 
 OVERALL = "overall"
+RESOLVERS = ("Baseline", "EarlierStatistics")
+"""Nodes that look something up in every run; they are neither executed nor cached."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +74,7 @@ def summarize(store: Store, run_id: str) -> Summary:
         **_infra(nodes.get("InfraValidator")),
         **_push(nodes.get("Pusher")),
         executed=tuple(
-            name for name, node in nodes.items() if node.state == "complete" and name != "Baseline"
+            name for name, node in nodes.items() if node.state == "complete" and name not in RESOLVERS
         ),
         cached=tuple(name for name, node in nodes.items() if node.state == "cached"),
     )

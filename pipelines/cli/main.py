@@ -16,6 +16,8 @@ COMMANDS = {
     "experiments": ("pipelines.cli.experiments", "List the experiments that ship."),
     "predict": ("pipelines.cli.predict", "Send images, texts or examples to a running server."),
     "run": ("pipelines.cli.run", "Run an experiment: data to pushed model."),
+    "data": ("pipelines.cli.data", "Look at data before anything is trained on it."),
+    "schema": ("pipelines.cli.schema", "Write, compare and update a curated schema."),
     "runs": ("pipelines.cli.runs", "List the runs of a workspace."),
     "serve": ("pipelines.cli.serve", "Serve models by TensorFlow Serving's gRPC and REST API."),
     "show": ("pipelines.cli.show", "Show one run, node by node."),
