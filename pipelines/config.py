@@ -108,7 +108,10 @@ class Validation(Stage):
         description="A curated schema (headrace schema init); else it is inferred from the training split.",
     )
     fail_on: list[str] = Field(
-        ["all"], description="Kinds of anomalies that stop a run, by TFDV's names in lower case, or all."
+        ["auto"],
+        description="Kinds of anomalies that stop a run, by TFDV's names in lower case, or all. auto: all "
+        "with a curated schema; with an inferred one all but texts that the training split has not, "
+        "since rare values and free texts differ between any two splits.",
     )
     drift: Distances = Field(
         Distances(default=0.3, features={}),
@@ -121,8 +124,8 @@ class Validation(Stage):
     )
 
 
-class Model(Stage):
-    """The network, and the size that images are brought to."""
+class ImageModel(Stage):
+    """A network for images, and the size that they are brought to."""
 
     family: Literal["image"] = "image"
     name: Literal["separable_resnet"] = "separable_resnet"
@@ -137,6 +140,28 @@ class Model(Stage):
     augment_shift: Annotated[int, Field(ge=0, le=64)] = Field(
         0, description="Training images are moved by up to so many pixels."
     )
+
+
+class TabularModel(Stage):
+    """A network for tables. Features come from the schema: texts and numbers, all but the label."""
+
+    family: Literal["tabular"] = "tabular"
+    name: Literal["wide_and_deep", "mlp"] = "wide_and_deep"
+    categorical: list[str] = Field([], description="Numbers that are codes, not amounts.")
+    ignore: list[str] = Field([], description="Features that the model must not see.")
+    crosses: list[Annotated[list[str], Field(min_length=2, max_length=3)]] = Field(
+        [], description="Pairs or triples of features whose combinations count, for the wide part."
+    )
+    buckets: Annotated[int, Field(ge=2, le=1000)] = Field(10, description="Quantiles of each number.")
+    vocabulary_size: Annotated[int, Field(ge=1)] = Field(1000, description="Most frequent values kept.")
+    cross_buckets: Annotated[int, Field(ge=2)] = Field(1000, description="Hash buckets of each cross.")
+    embedding: Annotated[int, Field(ge=1, le=1024)] = Field(8, description="Width for each category.")
+    hidden: list[Annotated[int, Field(ge=1)]] = Field([64, 32], description="Widths of the dense layers.")
+    dropout: Annotated[float, Field(ge=0, lt=1)] = 0.1
+
+
+FAMILIES: dict[str, type[Stage]] = {"image": ImageModel, "tabular": TabularModel}
+Model = Annotated[ImageModel | TabularModel, Field(discriminator="family")]
 
 
 class Train(Stage):
@@ -213,13 +238,22 @@ class Experiment(Stage):
     takes: str = Field("", description="How long it takes and what it reaches, in words.")
     data: Data
     validation: Validation = Validation()
-    model: Model = Model()
+    model: Model = ImageModel()
     train: Train = Train()
     rewrite: Rewrite = Rewrite()
     evaluation: Evaluation = Evaluation()
     infra: Infra = Infra()
     push: Push = Push()
     beam: Beam = Beam()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _images_by_default(cls, raw: Any) -> Any:
+        """A model without a family is one for images."""
+        model = raw.get("model") if isinstance(raw, dict) else None
+        if isinstance(model, dict) and "family" not in model:
+            return {**raw, "model": {"family": "image", **model}}
+        return raw
 
     @property
     def model_name(self) -> str:
@@ -316,9 +350,17 @@ def _validate(raw: Mapping[str, Any], source: str, overrides: Sequence[str]) -> 
         return Experiment.model_validate(raw)
     except ValidationError as error:
         first = error.errors()[0]
+        first["loc"] = _without_family(first["loc"])
         key = ".".join(str(part) for part in first["loc"])
         where = "--set" if any(item.split("=")[0].startswith(key) for item in overrides if key) else source
         raise _config_error(first, key, where, error.error_count() - 1) from error
+
+
+def _without_family(location: tuple[str | int, ...]) -> tuple[str | int, ...]:
+    """pydantic puts the chosen family behind `model`; users wrote no such key."""
+    if len(location) > 1 and location[0] == "model" and location[1] in FAMILIES:
+        return ("model", *location[2:])
+    return location
 
 
 def _config_error(first: Any, key: str, where: str, others: int) -> ConfigError:
@@ -345,6 +387,8 @@ def _last(key: str) -> str:
 
 def known_keys(location: Sequence[str | int]) -> list[str]:
     """The keys that a group of the schema knows; the groups are named by `location`."""
+    if location and location[0] == "model":
+        return sorted({name for family in FAMILIES.values() for name in family.model_fields})
     stage: type[BaseModel] = Experiment
     for part in location:
         field = stage.model_fields.get(str(part))

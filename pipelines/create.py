@@ -127,12 +127,14 @@ def _schema_node(experiment: Experiment, statistics: Any) -> Any:
 
 def _gate_settings(experiment: Experiment) -> dict[str, Any]:
     settings = experiment.validation
-    if settings.schema_file is None:
+    inferred = settings.schema_file is None
+    if inferred:
         remedy = "Mend the data, or freeze and edit a schema (headrace schema init), or set validation.*."
     else:
         remedy = f"Mend the data, or accept it: headrace schema accept {settings.schema_file} latest."
     return {
         "fail_on": settings.fail_on,
+        "inferred": inferred,
         "drift": settings.drift.model_dump(),
         "skew": settings.skew.model_dump(),
         "remedy": remedy,
@@ -148,22 +150,32 @@ def _transform(experiment: Experiment, examples: channel.BaseChannel, schema: ch
         splits_config=transform_pb2.SplitsConfig(analyze=[TRAIN], transform=[TRAIN, VALIDATION]),
         # Statistics of transformed data would cost 38 % of this node on small data.
         disable_statistics=True,
-        custom_config=_hparams(experiment),
+        custom_config=_inputs(experiment),
     )
+
+
+def _inputs(experiment: Experiment) -> dict[str, Any]:
+    """What preprocessing is told: no more than changes its result, so that little re-runs it."""
+    data, model = experiment.data, experiment.model
+    if model.family == "tabular":
+        names = set(hparams.field_names(hparams.TabularInputHparams)) - {"label_feature"}
+        return {"label_feature": data.label, **model.model_dump(include=names)}
+    told = hparams.ImageInputHparams(data.image, data.label, model.height, model.width, model.channels)
+    return asdict(told)
 
 
 def _hparams(experiment: Experiment) -> dict[str, Any]:
-    """What preprocessing and trainer are told: `modules.hparams.ImageHparams` as a mapping."""
-    model = experiment.model.model_dump(exclude={"family"})
-    told = hparams.ImageHparams.from_config(
-        {
-            "image_feature": experiment.data.image,
-            "label_feature": experiment.data.label,
-            "model": model,
-            "train": experiment.train.model_dump(),
-        }
-    )
-    return asdict(told)
+    """What the trainer of the model's family is told, as `modules.hparams` reads it."""
+    model, train = experiment.model, experiment.train.model_dump()
+    if model.family == "tabular":
+        names = set(hparams.field_names(hparams.TabularModelHparams))
+        return {"inputs": _inputs(experiment), "model": model.model_dump(include=names), "train": train}
+    return {
+        "image_feature": experiment.data.image,
+        "label_feature": experiment.data.label,
+        "model": model.model_dump(exclude={"family"}),
+        "train": train,
+    }
 
 
 def _trainer(experiment: Experiment, transform: Any, schema: channel.BaseChannel) -> Any:

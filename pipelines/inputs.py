@@ -190,12 +190,20 @@ def _request(
         sources=sources,
         format=data_format,
         split=split,
-        features=(FeatureRule(data.image, "image"), FeatureRule(data.label, "string")),
+        features=_rules(experiment),
         label=data.label,
         options=options,
         on_bad_record=data.on_bad_record,
         max_bad_fraction=data.max_bad_fraction,
     )
+
+
+def _rules(experiment: Experiment) -> tuple[FeatureRule, ...]:
+    """What every record must have: by the model's family."""
+    data = experiment.data
+    if experiment.model.family == "image":
+        return (FeatureRule(data.image, "image"), FeatureRule(data.label, "string"))
+    return (FeatureRule(data.label, "any"),)
 
 
 def digest(files: Iterable[str]) -> str:

@@ -38,10 +38,11 @@ class Executor(base_executor.BaseExecutor):
         settings = json.loads(exec_properties["settings"])
         anomalies = artifact_utils.get_single_instance(input_dict["anomalies"])
         splits = sorted(artifact_utils.decode_split_names(anomalies.split_names))
+        fail_on = gate.chosen_kinds(settings["fail_on"], inferred=settings["inferred"])
         findings = [
             sentence
             for split in splits
-            for sentence in gate.sentences(split, _anomalies(anomalies.uri, split), settings["fail_on"])
+            for sentence in gate.sentences(split, _anomalies(anomalies.uri, split), fail_on)
         ]
         shifts = _shifts(input_dict, splits, settings)
         findings += [shift.sentence() for shift in shifts if shift.too_far]

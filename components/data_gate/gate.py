@@ -11,13 +11,36 @@ from tensorflow_metadata.proto.v0 import anomalies_pb2
 
 from components.errors import AnomalyError
 
+AUTO = "auto"
 ALL = "all"
+_UNEXPECTED_TEXT = "enum_type_unexpected_string_values"
 _MAX_SHOWN = 5
 
 
 def kinds() -> list[str]:
     """The kinds of anomalies that TFDV knows, in lower case."""
     return sorted(name.lower() for name in anomalies_pb2.AnomalyInfo.Type.DESCRIPTOR.values_by_name)
+
+
+def chosen_kinds(fail_on: Sequence[str], *, inferred: bool) -> list[str]:
+    """The kinds to fail on: `auto` leaves unexpected texts out where the schema was inferred.
+
+    Raises:
+        AnomalyError: there is no such kind.
+    """
+    unknown = sorted(set(fail_on) - {AUTO, ALL, *kinds()})
+    if unknown:
+        raise AnomalyError(
+            f"There is no kind of anomaly {unknown[0]!r}",
+            place="validation.fail_on",
+            remedy=f"Known: auto, all, {', '.join(kinds())}.",
+        )
+    if ALL in fail_on or (AUTO in fail_on and not inferred):
+        return kinds()
+    chosen = set(fail_on) - {AUTO}
+    if AUTO in fail_on:
+        chosen |= set(kinds()) - {_UNEXPECTED_TEXT}
+    return sorted(chosen)
 
 
 def sentences(split: str, anomalies: anomalies_pb2.Anomalies, fail_on: Collection[str]) -> list[str]:
@@ -37,8 +60,6 @@ def sentences(split: str, anomalies: anomalies_pb2.Anomalies, fail_on: Collectio
 
 
 def _counts(info: anomalies_pb2.AnomalyInfo, fail_on: Collection[str]) -> bool:
-    if ALL in fail_on:
-        return True
     found = {anomalies_pb2.AnomalyInfo.Type.Name(reason.type).lower() for reason in info.reason}
     return bool(found & set(fail_on))
 

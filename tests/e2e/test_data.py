@@ -85,7 +85,7 @@ def test_drift_against_earlier_data_stops_the_run(headrace, tmp_path) -> None:
         rows = [f"{kind},{number % 7},{'yn'[number % 2]}" for number, kind in enumerate(kinds)]
         (tmp_path / f"day-{span}.csv").write_text("\n".join(["kind,size,label", *rows]) + "\n")
     experiment = tmp_path / "own.yaml"
-    experiment.write_text(f"data: {{path: '{tmp_path}/day-{{SPAN}}.csv', image: none}}\n")
+    experiment.write_text(f"data: {{path: '{tmp_path}/day-{{SPAN}}.csv'}}\nmodel: {{family: tabular}}\n")
     command = ("run", str(experiment), "--workspace", str(tmp_path / "w"), "--to", "DataGate")
     first = headrace(*command, "--set", "data.span=1")
     second = headrace(*command)

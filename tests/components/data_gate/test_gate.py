@@ -28,11 +28,11 @@ MISSING = ("FEATURE_TYPE_LOW_FRACTION_PRESENT", "Missing in 3 rows")
 
 
 def test_no_findings_pass() -> None:
-    gate.check(gate.sentences("train", anomalies(), ["all"]), "train", "")
+    gate.check(gate.sentences("train", anomalies(), gate.kinds()), "train", "")
 
 
 def test_each_anomaly_is_a_sentence_with_split_and_feature() -> None:
-    found = gate.sentences("test", anomalies(label=UNEXPECTED, age=MISSING), ["all"])
+    found = gate.sentences("test", anomalies(label=UNEXPECTED, age=MISSING), gate.kinds())
     assert found == ["test: feature 'age': Missing in 3 rows", "test: feature 'label': Unexpected value: z"]
     with pytest.raises(AnomalyError) as caught:
         gate.check(found, "test", "Do this.")
@@ -47,6 +47,17 @@ def test_only_the_kinds_that_are_named_count() -> None:
     ]
     assert gate.sentences("t", both, []) == []
     assert "enum_type_unexpected_string_values" in gate.kinds()
+
+
+def test_what_an_inferred_schema_cannot_know_does_not_stop_by_default() -> None:
+    unexpected = "enum_type_unexpected_string_values"
+    assert unexpected not in gate.chosen_kinds(["auto"], inferred=True)
+    assert unexpected in gate.chosen_kinds(["auto"], inferred=False)
+    assert unexpected in gate.chosen_kinds(["all"], inferred=True)
+    assert gate.chosen_kinds(["auto", unexpected], inferred=True) == gate.kinds()
+    assert gate.chosen_kinds([], inferred=True) == []
+    with pytest.raises(AnomalyError, match="no kind of anomaly 'typo'"):
+        gate.chosen_kinds(["typo"], inferred=True)
 
 
 def test_a_flood_is_cut_and_counted() -> None:
