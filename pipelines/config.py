@@ -52,7 +52,7 @@ class Splits(Stage):
 class Data(Stage):
     """What to read."""
 
-    source: Literal["digits"] | None = Field(
+    source: Literal["digits", "taxi"] | None = Field(
         None, description="A data set that comes with Headrace and is written once into the workspace."
     )
     path: str | None = Field(
@@ -79,6 +79,7 @@ class Data(Stage):
     image: str = Field("image", description="Feature with the encoded image.")
     text: str = Field("text", description="Feature with the text.")
     label: str = Field("label", description="Feature with the class name.")
+    exclude: list[str] = Field([], description="Features that are not read at all, such as names of people.")
     splits: Splits = Splits()
 
     @model_validator(mode="after")

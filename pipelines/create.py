@@ -200,7 +200,10 @@ def _rewriter(experiment: Experiment, trainer: Any, examples: channel.BaseChanne
             core=names.CORE_FUNCTION,
             class_names=names.CLASS_NAMES_FUNCTION,
             preprocessing=names.PREPROCESSING_MODULE,
-            signatures=names.PREPROCESS_FUNCTIONS,
+            signatures={
+                name: names.PREPROCESS_FUNCTIONS[name]
+                for name in names.FAMILY_SIGNATURES[experiment.model.family]
+            },
             scores=names.OUTPUT_SCORES,
             classes=names.OUTPUT_CLASSES,
         ),

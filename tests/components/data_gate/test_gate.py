@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -103,7 +105,7 @@ def test_the_largest_change_of_a_share_is_measured(statistics, schema, kind) -> 
     assert by_feature["kind"].value == pytest.approx(0.3, abs=1e-3)
     assert by_feature["kind"].too_far
     assert not by_feature["size"].too_far
-    assert "feature 'kind' has moved by 0.300 (l infty)" in by_feature["kind"].sentence()
+    assert "feature 'kind' has moved by 0.300 (L-infinity)" in by_feature["kind"].sentence()
 
 
 def test_numbers_are_compared_by_their_distribution(statistics, schema) -> None:
@@ -122,3 +124,22 @@ def test_few_examples_move_by_chance(statistics, schema) -> None:
     found = drift.distances(few, others, schema, Limits(0.05, {}), "drift")
     assert not any(shift.too_far for shift in found)
     assert drift.chance(20, 20) > 0.8 > drift.chance(2000, 2000) * 8
+
+
+def test_equal_distributions_with_one_outlier_do_not_differ() -> None:
+    """Bins of equal width would put everything but the outlier into one."""
+    rng = np.random.default_rng(3)
+
+    def buckets(values):
+        edges = np.quantile(values, np.linspace(0, 1, 11))
+        return [(low, high, len(values) / 10) for low, high in pairwise(edges)]
+
+    ours, theirs = rng.exponential(3, 5000), np.append(rng.exponential(3, 5000), 1e6)
+    assert drift.jensen_shannon(buckets(ours), buckets(theirs)) < 0.15
+    assert drift.jensen_shannon(buckets(ours), buckets(ours + 100)) == pytest.approx(1.0)
+    assert drift.jensen_shannon(buckets(ours), buckets(ours)) == 0.0
+
+
+def test_a_number_that_is_always_the_same_can_move() -> None:
+    assert drift.jensen_shannon([(1.0, 1.0, 5)], [(2.0, 2.0, 5)]) == pytest.approx(1.0)
+    assert drift.jensen_shannon([(1.0, 1.0, 5)], [(1.0, 1.0, 9)]) == 0.0
