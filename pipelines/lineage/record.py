@@ -130,6 +130,7 @@ def _counts(node: NodeRecord) -> Facts:
     split = node.properties.get("split")
     wanted = [str(split)] if split else written
     count = sum(size for name, size in sizes.items() if not wanted or name in wanted)
+    count = min(count, int(node.properties.get("examples_count", count)))
     return {"examples": count} if count else {}
 
 

@@ -19,7 +19,7 @@ from typing import Any
 from tfx.orchestration.local import runner_utils
 from tfx.orchestration.portable import launcher
 
-from components import beam_worker
+from components import beam_worker, subprocesses
 from pipelines import errors
 from pipelines.lineage import record
 from pipelines.lineage.store import INPUT_FILE, ArtifactRecord, Store
@@ -148,12 +148,12 @@ class _Meter:
         return {
             "wall_s": time.time() - self._began,
             "cpu_s": self._used() - self._cpu_s,
-            "peak_memory_mb": max(peaks) / 1024,
+            "peak_memory_mb": max(max(peaks) / 1024, subprocesses.spent().peak_memory_mb),
         }
 
     def _used(self) -> float:
         usages = [resource.getrusage(who) for who in _PROCESSES]
-        return sum(usage.ru_utime + usage.ru_stime for usage in usages)
+        return sum(usage.ru_utime + usage.ru_stime for usage in usages) + subprocesses.spent().cpu_s
 
 
 def _failure(task: NodeTask, began: float, error: Exception | None) -> events.Event:
