@@ -28,6 +28,8 @@ REQUIRES = [
     # Command line: lazy sub-commands; tables and live progress.
     "click>=8.1,<9",
     "rich>=13,<16",
+    # TFLite models in the embedded server.
+    "ai-edge-litert>=1.2,<3",
     # Exact binomial bounds for the rewriter's gate.
     "scipy>=1.11,<2",
     # The scans behind the `digits` experiment, and writing them as PNG.

@@ -1,0 +1,1 @@
+"""Repeatable measurements: each prints a table and writes bench/results/NAME.json."""

@@ -14,8 +14,10 @@ from pipelines.errors import HeadraceError, nearest
 # name -> (module, one-line help): help is shown without importing any of them.
 COMMANDS = {
     "experiments": ("pipelines.cli.experiments", "List the experiments that ship."),
+    "predict": ("pipelines.cli.predict", "Send images, texts or examples to a running server."),
     "run": ("pipelines.cli.run", "Run an experiment: data to pushed model."),
     "runs": ("pipelines.cli.runs", "List the runs of a workspace."),
+    "serve": ("pipelines.cli.serve", "Serve models by TensorFlow Serving's gRPC and REST API."),
     "show": ("pipelines.cli.show", "Show one run, node by node."),
 }
 
