@@ -34,7 +34,7 @@ _spent = Spent()
 
 
 def spent() -> Spent:
-    """What this process's workers used so far: they are the server's children, so the system does not tell."""
+    """What this process's workers used so far; they are the server's children, so the system cannot tell."""
     return _spent
 
 

@@ -114,7 +114,8 @@ def facts(node: NodeRecord, wall_s: float) -> Facts:
     """
     if node.state != "complete":
         return {}
-    found = {**_counts(node), **_READERS.get(node.node, lambda node: {})(node)}
+    reader = _READERS.get(node.node)
+    found = {**_counts(node), **(reader(node) if reader else {})}
     examples = found.get("examples")
     if examples and wall_s > 0 and "examples_per_s" not in found:
         found["examples_per_s"] = round(float(examples) / wall_s, 1)

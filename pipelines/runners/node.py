@@ -113,7 +113,12 @@ def _record(task: NodeTask, info: Any, costs: dict[str, float]) -> str:
 
 
 def _as_artifact(file: record.InputFile) -> ArtifactRecord:
-    properties = {"sha256": file.sha256, "bytes": file.bytes, "files": file.files, "records": file.records}
+    properties: dict[str, str | int | float] = {
+        "sha256": file.sha256,
+        "bytes": file.bytes,
+        "files": file.files,
+        "records": file.records,
+    }
     return ArtifactRecord(0, INPUT_FILE, file.path, properties)
 
 
