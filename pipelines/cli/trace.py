@@ -11,7 +11,6 @@ from pipelines.errors import NotFoundError
 from pipelines.lineage import query, times
 from pipelines.lineage.open import record_of
 from pipelines.lineage.render import clock
-from pipelines.lineage.source import Push, Source
 from pipelines.workspace import Workspace
 
 
@@ -42,13 +41,7 @@ def command(model: str, when: str, root: str) -> None:
                 f"No version of {model!r} had been pushed by {clock(at)}",
                 place=f"the first, {replaced.name}, was pushed at {clock(replaced.at)}" if replaced else "",
             )
-        run_id = _run_of(source, serving)
+        run_id = query.run_of(source, serving).run_id
     click.echo(f"{serving.name}, pushed {clock(serving.at)} by run {run_id}")
     click.echo(f"until  {f'{clock(replaced.at)}, when {replaced.name} was pushed' if replaced else 'now'}")
     click.echo(f"next   headrace why {serving.name}")
-
-
-def _run_of(source: Source, push: Push) -> str:
-    edges = source.producers([push.artifact])
-    executions = source.executions([edge.execution for edge in edges])
-    return next(iter(executions.values())).run_id if executions else "unknown"

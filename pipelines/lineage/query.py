@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Literal
 
 from pipelines.errors import NotFoundError, nearest
+from pipelines.lineage import models
 from pipelines.lineage.source import Edge, Execution, Push, Source
 from pipelines.lineage.store import ArtifactRecord, RunRecord
 
@@ -115,6 +116,18 @@ def _file(source: Source, name: str) -> Target:
         place="expected MODEL@VERSION, a run, artifact:ID, or the path of a file that a run has read",
         remedy=_suggest(name, [*models, *source.run_ids(limit=50)]),
     )
+
+
+def run_of(source: Source, push: Push) -> RunRecord:
+    """The run that pushed a version.
+
+    Raises:
+        NotFoundError: its record is gone.
+    """
+    run = source.run(models.run_id_of(source, push))
+    if run:
+        return run
+    raise NotFoundError(f"The run that pushed {push.name} is not recorded", place=push.destination)
 
 
 def _suggest(name: str, known: Iterable[str]) -> str:
