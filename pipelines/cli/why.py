@@ -10,8 +10,7 @@ from pipelines.cli.screen import console
 from pipelines.errors import ConfigError
 from pipelines.lineage import explain, models, query
 from pipelines.lineage.open import record_of
-from pipelines.lineage.source import Source
-from pipelines.lineage.view import RunView, view
+from pipelines.lineage.view import view
 from pipelines.workspace import Workspace
 
 
@@ -34,13 +33,5 @@ def command(version: str, root: str) -> None:
     with record_of(Workspace.open(root)) as source:
         push = query.find_push(source, model, number)
         run = view(source, query.run_of(source, push))
-        baseline = _baseline(source, run)
+        baseline = models.baseline_of(source, run)
     console().print(Text(explain.why(push, run, baseline)))
-
-
-def _baseline(source: Source, run: RunView) -> str:
-    """The version that the model was compared with; empty where there was none."""
-    evaluator = run.nodes.get("Evaluator")
-    compared = evaluator.inputs.get("baseline_model", ()) if evaluator else ()
-    pushed = [push.name for model in compared for push in models.versions_of(source, model.id)]
-    return pushed[0] if pushed else ""

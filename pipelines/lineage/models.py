@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Literal
 
 from pipelines.lineage.source import Push, Source
+from pipelines.lineage.view import RunView
 
 State = Literal["serving", "kept", "removed"]
 
@@ -79,3 +80,11 @@ def versions_of(source: Source, servable: int) -> Sequence[Push]:
     pushers = {edge.execution for edge in source.consumers([servable]) if edge.key == "model"}
     pushed = {edge.artifact for edge in source.outputs(pushers) if edge.key == "pushed_model"}
     return [push for push in source.pushes() if push.artifact in pushed] if pushed else []
+
+
+def baseline_of(source: Source, run: RunView) -> str:
+    """The version that a run's model was compared with; empty where there was none."""
+    evaluator = run.nodes.get("Evaluator")
+    compared = evaluator.inputs.get("baseline_model", ()) if evaluator else ()
+    pushed = [push.name for model in compared for push in versions_of(source, model.id)]
+    return pushed[0] if pushed else ""

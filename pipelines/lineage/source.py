@@ -81,7 +81,7 @@ class Source(Protocol):
         """What executions read."""
 
     def outputs(self, executions: Iterable[int]) -> Sequence[Edge]:
-        """What executions wrote, or took from the cache."""
+        """What executions wrote, took from the cache, or (resolvers) found."""
 
     def executions(self, ids: Iterable[int]) -> Mapping[int, Execution]:
         """Executions by id; unknown ids are left out."""

@@ -32,7 +32,8 @@ from pipelines.lineage.store import (
 )
 
 _READS = f"({pb.Event.INPUT}, {pb.Event.DECLARED_INPUT}, {pb.Event.INTERNAL_INPUT})"
-_WRITES = f"({pb.Event.OUTPUT}, {pb.Event.DECLARED_OUTPUT})"
+_MAKES = f"({pb.Event.OUTPUT}, {pb.Event.DECLARED_OUTPUT})"
+_WRITES = f"({pb.Event.OUTPUT}, {pb.Event.DECLARED_OUTPUT}, {pb.Event.INTERNAL_OUTPUT})"
 
 _INDEXES = {
     "headrace_association_execution": "Association(execution_id)",
@@ -46,7 +47,7 @@ _KEY = "LEFT JOIN EventPath ON EventPath.event_id = Event.id AND EventPath.is_in
 
 _PRODUCERS = f"""
 {_EDGE} FROM json_each(?) AS wanted JOIN Event ON Event.id = (
-  SELECT id FROM Event WHERE artifact_id = wanted.value AND type IN {_WRITES} ORDER BY execution_id LIMIT 1
+  SELECT id FROM Event WHERE artifact_id = wanted.value AND type IN {_MAKES} ORDER BY execution_id LIMIT 1
 ) {_KEY}"""
 
 _CONSUMERS = f"""

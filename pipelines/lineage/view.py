@@ -96,7 +96,7 @@ def view(source: Source, run: RunRecord) -> RunView:
         inputs = _by_key([edge for edge in read if edge.execution == number], artifacts)
         outputs = _by_key([edge for edge in written if edge.execution == number], artifacts)
         first = next((made.get(artifact.id) for group in outputs.values() for artifact in group), None)
-        maker = behind.get(first, execution) if first is not None else execution
+        maker = behind.get(first, execution) if execution.state == "cached" and first else execution
         nodes[execution.node] = NodeView(execution, maker, inputs, outputs)
     wanted = {node.maker.id for node in nodes.values()}
     return RunView(run, nodes, [artifacts[edge.artifact] for edge in files if edge.execution in wanted])
