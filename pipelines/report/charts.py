@@ -93,7 +93,7 @@ def _kept(epoch: int, x: _Axis) -> Markup:
     return tag(
         "g",
         tag("line", x1=at, x2=at, y1=_TOP, y2=HEIGHT - _BOTTOM),
-        tag("text", "kept", x=at - 4, y=_TOP + 10, text_anchor="end"),
+        tag("text", "kept", x=at - 4, y=(_TOP + HEIGHT - _BOTTOM) / 2, text_anchor="end"),
         class_="mark",
     )
 

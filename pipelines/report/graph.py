@@ -49,6 +49,29 @@ def edges(nodes: Mapping[str, NodeView]) -> list[tuple[str, str]]:
     return list(found)
 
 
+def without_implied(pairs: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Leaves out arrows between nodes that a longer way connects too, which would cross other boxes."""
+    after: dict[str, set[str]] = {}
+    for first, second in pairs:
+        after.setdefault(first, set()).add(second)
+
+    def reaches(start: str, goal: str) -> bool:
+        waiting, seen = set(after.get(start, ())), set[str]()
+        while waiting:
+            name = waiting.pop()
+            if name == goal:
+                return True
+            seen.add(name)
+            waiting |= after.get(name, set()) - seen
+        return False
+
+    return [
+        (first, second)
+        for first, second in pairs
+        if not any(reaches(other, second) for other in after[first] - {second})
+    ]
+
+
 def rows(names: Sequence[str], pairs: Sequence[tuple[str, str]]) -> list[list[str]]:
     """Nodes by the longest way that leads to them.
 
@@ -83,7 +106,7 @@ def chain(view: RunView) -> Markup:
     return tag(
         "svg",
         tag("defs", _arrow_head()),
-        *(_arrow(boxes[before], boxes[after]) for before, after in pairs),
+        *(_arrow(boxes[before], boxes[after]) for before, after in without_implied(pairs)),
         *(_node(view.nodes[name], box) for name, box in boxes.items()),
         viewBox=f"0 0 {width} {height}",
         class_="chain",

@@ -6,6 +6,7 @@ tag("p", "a < b", class_="note")        # <p class="note">a &lt; b</p>
 from __future__ import annotations
 
 import html
+import re
 from collections.abc import Iterable
 
 Attribute = str | int | float | bool | None
@@ -47,27 +48,28 @@ def _attribute(key: str, value: Attribute) -> str:
     return f' {name}="{html.escape(text)}"'
 
 
-def table(
-    head: Iterable[str], rows: Iterable[Iterable[Child]], *, caption: str, numbers: bool = True
-) -> Markup:
-    """A table in a box of its own that scrolls where the page is narrow.
+def table(head: Iterable[str], rows: Iterable[Iterable[Child]], *, caption: str) -> Markup:
+    """A table in a box of its own that scrolls where the page is narrow; columns of numbers go to the right.
 
     Args:
         head: column titles.
         rows: cells, the first of each row being its name.
         caption: read by screen readers, and shown above.
-        numbers: whether columns after the first hold numbers, and go to the right.
     """
-    titles = [tag("th", title, scope="col") for title in head]
-    body = [_row(list(row)) for row in rows]
+    cells = [list(row) for row in rows]
+    titles = list(head)
+    numbers = [_all_numbers([row[column] for row in cells]) for column in range(len(titles))]
+    top = [
+        tag("th", title, scope="col", class_="number" if number else None)
+        for title, number in zip(titles, numbers, strict=True)
+    ]
     return tag(
         "div",
         tag(
             "table",
             tag("caption", caption),
-            tag("thead", tag("tr", *titles)),
-            tag("tbody", *body),
-            class_="numbers" if numbers else None,
+            tag("thead", tag("tr", *top)),
+            tag("tbody", *(_row(row, numbers) for row in cells)),
         ),
         class_="scroll",
         tabindex=0,
@@ -76,8 +78,19 @@ def table(
     )
 
 
-def _row(cells: list[Child]) -> Markup:
-    return tag("tr", tag("th", cells[0], scope="row"), *(tag("td", cell) for cell in cells[1:]))
+_NUMBER = re.compile(r"[+-]?[\d,.]+%?|-|")
+_TAGS = re.compile(r"<[^>]+>")
+
+
+def _all_numbers(cells: Iterable[Child]) -> bool:
+    texts = [_TAGS.sub("", str(cell or "")).rstrip(" ✕") for cell in cells]
+    return any(texts) and all(_NUMBER.fullmatch(text) for text in texts)
+
+
+def _row(cells: list[Child], numbers: list[bool]) -> Markup:
+    name = tag("th", cells[0], scope="row", class_="number" if numbers[0] else None)
+    rest = zip(cells[1:], numbers[1:], strict=True)
+    return tag("tr", name, *(tag("td", cell, class_="number" if number else None) for cell, number in rest))
 
 
 def facts(pairs: Iterable[tuple[str, Child]]) -> Markup:

@@ -100,9 +100,7 @@ def data_section(view: RunView) -> Markup:
         "data",
         "Data",
         tag("p", f"Examples: {sizes}."),
-        table(("feature", "split", "anomaly"), anomalies, caption="Anomalies", numbers=False)
-        if found
-        else good,
+        table(("feature", "split", "anomaly"), anomalies, caption="Anomalies") if found else good,
         _classes(view),
         _statistics(view),
         _files(view),
@@ -128,7 +126,7 @@ def _statistics(view: RunView) -> Child:
         (row.feature, row.split, row.kind, f"{row.missing:.1%}", row.values) for row in data.statistics(view)
     ]
     head = ("feature", "split", "type", "missing", "values")
-    return table(head, rows, caption="Statistics by StatisticsGen", numbers=False) if rows else None
+    return table(head, rows, caption="Statistics by StatisticsGen") if rows else None
 
 
 def _files(view: RunView) -> Child:
@@ -368,11 +366,11 @@ def environment(view: RunView) -> Markup:
         _costs(view),
         fold(
             f"{len(settings)} settings",
-            table(("setting", "value"), settings, caption="Settings", numbers=False),
+            table(("setting", "value"), settings, caption="Settings"),
         ),
         fold(
             f"{len(packages)} packages",
-            table(("package", "version"), packages, caption="Packages", numbers=False),
+            table(("package", "version"), packages, caption="Packages"),
         ),
     )
 

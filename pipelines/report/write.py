@@ -9,26 +9,31 @@ from pathlib import Path
 
 from pipelines.errors import WorkspaceError
 from pipelines.lineage import explain, models, query, render
-from pipelines.lineage.source import Source
+from pipelines.lineage.source import Push, Source, model_of
 from pipelines.lineage.store import RunRecord
 from pipelines.lineage.view import RunView, view
 from pipelines.report.page import page
 
 
 def gather(source: Source, run: RunRecord) -> tuple[RunView, str, str]:
-    """The run, a paragraph on what it pushed, and its lineage as a tree."""
+    """The run, a paragraph on what it pushed, and the lineage of that (else of all it made) as a tree."""
     seen = view(source, run)
-    target = query.Target("run", f"run {run.run_id}", (), run.run_id)
-    return seen, _why(source, seen), render.tree(query.follow(source, target, "up"))
+    push = _push(source, seen)
+    if push is None:
+        target = query.Target("run", f"run {run.run_id}", (), run.run_id)
+        return seen, "", render.tree(query.follow(source, target, "up"))
+    target = query.Target("version", push.name, (push.artifact,))
+    why = explain.why(push, seen, models.baseline_of(source, seen))
+    return seen, why, render.tree(query.follow(source, target, "up"))
 
 
-def _why(source: Source, seen: RunView) -> str:
+def _push(source: Source, seen: RunView) -> Push | None:
+    """The version that the run pushed, or had pushed before."""
     pushed = seen.output("Pusher", "pushed_model")
-    version = str(pushed.properties.get("pushed_version", "")) if pushed else ""
-    if pushed is None or not version:
-        return ""
-    push = next((push for push in source.pushes() if push.artifact == pushed.id), None)
-    return explain.why(push, seen, models.baseline_of(source, seen)) if push else ""
+    destination = str(pushed.properties.get("pushed_destination", "")) if pushed else ""
+    if pushed is None or not destination:
+        return None
+    return source.push(model_of(destination), int(pushed.properties["pushed_version"]))
 
 
 def write(gathered: tuple[RunView, str, str], target: Path, now: float) -> None:
