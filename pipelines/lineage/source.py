@@ -1,7 +1,7 @@
 """What lineage queries ask of a store: a few batched look-ups, each answered by an index.
 
-`sqlite.SqliteSource` answers them from the workspace's file, `mlmd.MlmdSource`
-through ML Metadata's own API, whatever database that uses.
+`sqlite.SqliteSource` answers them from the workspace's file; a record in
+another database is another class with these methods.
 """
 
 from __future__ import annotations

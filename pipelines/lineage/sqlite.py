@@ -62,9 +62,10 @@ _EXECUTIONS = (
     f"SELECT id, last_known_state, create_time_since_epoch FROM Execution WHERE id IN {_IDS} ORDER BY id"
 )
 
+# CROSS JOIN keeps SQLite from beginning at the other end, where there are 10,000 runs.
 _CONTEXTS = f"""
 SELECT Association.execution_id, Type.name, Context.name FROM Association
-JOIN Context ON Context.id = Association.context_id JOIN Type ON Type.id = Context.type_id
+CROSS JOIN Context ON Context.id = Association.context_id CROSS JOIN Type ON Type.id = Context.type_id
 WHERE Association.execution_id IN {_IDS} AND Type.name IN ('{TFX_NODE_TYPE}', '{TFX_RUN_TYPE}')"""
 
 _ARTIFACTS = f"""
@@ -76,7 +77,7 @@ SELECT {{kind}}_id, name, int_value, double_value, string_value FROM {{table}}
 WHERE {{kind}}_id IN {_IDS} ORDER BY is_custom_property"""
 
 _INPUT_FILES = f"""
-SELECT Artifact.id FROM Artifact JOIN Type ON Type.id = Artifact.type_id
+SELECT Artifact.id FROM Artifact CROSS JOIN Type ON Type.id = Artifact.type_id
 WHERE (uri = ? OR (uri > ? AND uri < ?)) AND Type.name = '{INPUT_FILE}' ORDER BY Artifact.id"""
 
 _PUSHES = """
