@@ -79,6 +79,7 @@ def table(head: Iterable[str], rows: Iterable[Iterable[Child]], *, caption: str)
 
 
 _NUMBER = re.compile(r"[+-]?[\d,.]+%?|-|")
+_LONG = 24
 _TAGS = re.compile(r"<[^>]+>")
 
 
@@ -90,7 +91,14 @@ def _all_numbers(cells: Iterable[Child]) -> bool:
 def _row(cells: list[Child], numbers: list[bool]) -> Markup:
     name = tag("th", cells[0], scope="row", class_="number" if numbers[0] else None)
     rest = zip(cells[1:], numbers[1:], strict=True)
-    return tag("tr", name, *(tag("td", cell, class_="number" if number else None) for cell, number in rest))
+    return tag("tr", name, *(tag("td", cell, class_=_kind(cell, number)) for cell, number in rest))
+
+
+def _kind(cell: Child, number: bool) -> str | None:
+    """Sentences get room: on a phone a table would else break them into single words."""
+    if number:
+        return "number"
+    return "long" if len(str(cell)) > _LONG and not isinstance(cell, Markup) else None
 
 
 def facts(pairs: Iterable[tuple[str, Child]]) -> Markup:
