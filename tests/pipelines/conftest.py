@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +25,13 @@ class Recorded:
 def recorded(tmp_path_factory) -> Recorded:
     path = tmp_path_factory.mktemp("recorded") / "metadata.db"
     return Recorded(path, Writer(path, seed=3).write(40))
+
+
+@pytest.fixture
+def workspace(recorded, tmp_path) -> Path:
+    """A workspace with that record."""
+    shutil.copy(recorded.path, tmp_path / "metadata.db")
+    return tmp_path
 
 
 @pytest.fixture
