@@ -77,7 +77,11 @@ setup(
     license="Apache-2.0",
     python_requires=">=3.11,<3.12",
     packages=find_packages(include=["pipelines*", "components*", "modules*"]),
-    package_data={"pipelines": ["experiments/*.yaml"], "components": ["py.typed"], "modules": ["py.typed"]},
+    package_data={
+        "pipelines": ["experiments/*.yaml", "report/page.*"],
+        "components": ["py.typed"],
+        "modules": ["py.typed"],
+    },
     install_requires=REQUIRES,
     extras_require=EXTRAS,
     entry_points={"console_scripts": ["headrace=pipelines.cli.main:main"]},

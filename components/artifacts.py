@@ -6,7 +6,7 @@ from tfx.types.artifact import Artifact
 
 
 class IngestionReport(Artifact):
-    """`report.json`: the files that were read, and examples per split and label."""
+    """`report.json`: files, and examples per split and label. `files.jsonl`: each file's digest."""
 
     TYPE_NAME = "IngestionReport"
 

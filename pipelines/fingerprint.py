@@ -20,13 +20,13 @@ from pathlib import Path
 
 from packaging.requirements import Requirement
 
-_PROJECT = Path(__file__).resolve().parents[1]
-_OWN_PACKAGES = ("pipelines", "components", "modules")
+PROJECT = Path(__file__).resolve().parents[1]
+OWN_PACKAGES = ("pipelines", "components", "modules")
 
 
 def of_modules(roots: Iterable[str]) -> str:
     """Digest of the import closure of some modules, and of the package versions."""
-    total = hashlib.sha256(_environment_digest().encode())
+    total = hashlib.sha256(environment_digest().encode())
     for name, path in sorted(closure(roots).items()):
         total.update(f"{name}\0{_source_digest(path)}\n".encode())
     return total.hexdigest()
@@ -61,8 +61,8 @@ def _find(name: str) -> Path | None:
     run its packages.
     """
     parts = name.split(".")
-    for base in (_PROJECT, Path.cwd()):
-        if base == _PROJECT and parts[0] not in _OWN_PACKAGES:
+    for base in (PROJECT, Path.cwd()):
+        if base == PROJECT and parts[0] not in OWN_PACKAGES:
             continue
         path = base.joinpath(*parts)
         for candidate in (path.with_name(f"{path.name}.py"), path / "__init__.py"):
@@ -121,7 +121,8 @@ def environment() -> dict[str, str]:
     return dict(sorted(found.items()))
 
 
-def _environment_digest() -> str:
+def environment_digest() -> str:
+    """Digest of the names and versions of those packages."""
     lines = "\n".join(f"{name}=={version}" for name, version in environment().items())
     return hashlib.sha256(lines.encode()).hexdigest()
 

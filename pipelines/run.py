@@ -16,7 +16,9 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from pipelines import errors, fingerprint
 from pipelines.config import Experiment
+from pipelines.lineage import record
 from pipelines.lineage import store as lineage
+from pipelines.lineage.sqlite import add_indexes
 from pipelines.runners.events import FAILED, Event, EventLog
 from pipelines.summary import Summary, summarize
 from pipelines.workspace import Workspace, new_run_id
@@ -181,10 +183,10 @@ def _upstream(ir: Any, node_id: str) -> set[str]:
 def _base_run(workspace: Workspace, experiment: Experiment, needed: set[str]) -> str:
     """The latest run of the experiment in which all needed nodes have outputs."""
     with lineage.Store(workspace.metadata_path) as store:
-        for record in store.runs():
-            nodes = store.nodes(record.run_id) if record.experiment == experiment.name else []
+        for earlier in store.runs():
+            nodes = store.nodes(earlier.run_id) if earlier.experiment == experiment.name else []
             if needed <= {node.node for node in nodes if node.state in ("complete", "cached")}:
-                return record.run_id
+                return earlier.run_id
     raise errors.NotFoundError(
         "No earlier run has the outputs that --from starts from",
         place=f"{experiment.name}: {', '.join(sorted(needed))}",
@@ -208,9 +210,13 @@ def _begin(path: Path, run_id: str, experiment: Experiment, options: Options, be
         "runner": options.runner,
         "cache": options.cache,
         "packages": fingerprint.environment(),
+        # Asked for before any node is forked, so that nodes need not ask again.
+        "surroundings": record.surroundings(),
     }
     with lineage.Store(path) as store:
         store.begin_run(run_id, experiment.name, began, details)
+    # ML Metadata's own look-ups of a node's run become as fast as ours by them.
+    add_indexes(path)
 
 
 def _end(path: Path, run_id: str, state: str, error: errors.HeadraceError | None) -> Summary:

@@ -84,6 +84,11 @@ class Workspace:
         return self.root / "data"
 
     @property
+    def reports(self) -> Path:
+        """HTML pages, one a run."""
+        return self.root / "reports"
+
+    @property
     def runs(self) -> Path:
         """Logs and events, one folder a run."""
         return self.root / "runs"

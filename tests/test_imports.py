@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from pipelines.cli.main import COMMANDS
+
 ROOT = Path(__file__).parents[1]
 HEAVY = (
     "tensorflow",
@@ -97,7 +99,7 @@ def test_help_imports_nothing_heavy() -> None:
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize("command", ["experiments", "predict", "run", "runs", "serve", "show"])
+@pytest.mark.parametrize("command", sorted(COMMANDS))
 def test_help_of_commands_imports_no_tensorflow(command: str) -> None:
     code = (
         "import sys\n"

@@ -34,7 +34,8 @@ class ExampleGen(base_beam_component.BaseBeamComponent):
 
     Outputs:
         examples: `Split-<name>` folders of gzipped TFRecords.
-        report: `report.json` with the files and the examples per split and label.
+        report: `report.json` with the files and the examples per split and label;
+            `files.jsonl` with each file's size, digest and records.
         quarantine: with `on_bad_record="quarantine"`, the bad records with their
             reasons, one JSON object a line.
     """

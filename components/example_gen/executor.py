@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +20,13 @@ from components.errors import DataError
 from components.example_gen import ingest, split
 from components.example_gen.readers import column_kinds, open_reader
 from components.example_gen.request import Request, Source
-from components.example_gen.sources import list_images
+from components.example_gen.sources import FileRecord, list_images, record_file
 
 Counts = dict[str, dict[str, int]]
 """Split -> label -> number of examples."""
+
+FILES = "files.jsonl"
+"""In the report: one `sources.FileRecord` a line."""
 
 _MAX_LABELS = 1000
 """More different labels than this are no classes; they are not written down one by one."""
@@ -109,18 +112,21 @@ class Outcome:
         good: good records.
         bad: records that could not be used.
         first_bad: headline, place and remedy of the first in input order; empty where none.
+        files: what was read, in input order.
     """
 
     counts: Counts
     good: int
     bad: int
     first_bad: Sequence[str]
+    files: Sequence[FileRecord] = ()
 
 
 def read_reports(report_uri: str) -> Outcome:
     """Adds up the reports that workers wrote, and removes them."""
     counts: Counts = defaultdict(lambda: defaultdict(int))
     bad, firsts = 0, []
+    files: list[FileRecord] = []
     for path in sorted(tf.io.gfile.glob(f"{report_uri}/group-*.json")):
         with tf.io.gfile.GFile(path) as file:
             report = json.load(file)
@@ -128,11 +134,12 @@ def read_reports(report_uri: str) -> Outcome:
         for name, label, count in report["counts"]:
             counts[name][label] += count
         bad += report["bad"]
+        files.extend(FileRecord(**record) for record in report["files"])
         if report["first_bad"]:
             firsts.append(report["first_bad"])
     nested = {name: dict(sorted(labels.items())) for name, labels in sorted(counts.items())}
     good = sum(sum(labels.values()) for labels in nested.values())
-    return Outcome(nested, good, bad, min(firsts)[2:] if firsts else ())
+    return Outcome(nested, good, bad, min(firsts)[2:] if firsts else (), files)
 
 
 def check_bad(outcome: Outcome, request: Request) -> None:
@@ -211,3 +218,13 @@ def _describe(
     }
     with tf.io.gfile.GFile(f"{report.uri}/report.json", "w") as file:
         json.dump(summary, file, indent=1)
+    _write_files(f"{report.uri}/{FILES}", request, outcome.files)
+
+
+def _write_files(path: str, request: Request, files: Sequence[FileRecord]) -> None:
+    """One JSON object a line, since there may be a million; a list of images is an input too."""
+    listed = request.options.get("list", "")
+    lists = [record_file(listed, -1, 0, 0)] if listed and Path(listed).is_file() else []
+    with tf.io.gfile.GFile(path, "w") as file:
+        for record in [*lists, *files]:
+            file.write(json.dumps(asdict(record)) + "\n")

@@ -13,7 +13,7 @@ import contextlib
 import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import apache_beam as beam
@@ -24,6 +24,7 @@ from components.example_gen import check
 from components.example_gen.batch import Batch, Fault
 from components.example_gen.readers import open_reader
 from components.example_gen.request import Request, Source
+from components.example_gen.sources import FileRecord, record_file
 from components.example_gen.split import splitter
 
 Group = tuple[int, Sequence[tuple[int, Source]]]
@@ -68,15 +69,18 @@ class Report:
         counts: (split, label) -> records.
         bad: how many records could not be used.
         first_bad: file number, record number, headline, place, remedy; empty where none.
+        files: what `sources.FileRecord` says of each file, in input order.
     """
 
     counts: Counter[tuple[str, str]] = field(default_factory=Counter)
     bad: int = 0
     first_bad: list[Any] = field(default_factory=list)
+    files: list[FileRecord] = field(default_factory=list)
 
     def to_json(self) -> str:
         counts = sorted([split, label, count] for (split, label), count in self.counts.items())
-        return json.dumps({"counts": counts, "bad": self.bad, "first_bad": self.first_bad})
+        files = [asdict(file) for file in self.files]
+        return json.dumps({"counts": counts, "bad": self.bad, "first_bad": self.first_bad, "files": files})
 
 
 def groups(sources: Sequence[Source], request: Request) -> list[Group]:
@@ -115,11 +119,14 @@ class _Ingest(beam.DoFn):
             shards = _Shards(self._plan.examples_uri, number, stack)
             aside = _Quarantine(self._plan, number, stack)
             for index, source in sources:
+                good, bad = sum(report.counts.values()), report.bad
                 for batch in _with_unreadable_end(self._read, source):
                     self._take(source, batch, shards, report)
                     for fault in batch.faults:
                         _note(report, index, source, fault)
                         aside.write(source, fault)
+                good, bad = sum(report.counts.values()) - good, report.bad - bad
+                report.files.append(record_file(source.path, number, good, bad))
         with tf.io.gfile.GFile(f"{self._plan.report_uri}/group-{number:06d}.json", "w") as file:
             file.write(report.to_json())
 

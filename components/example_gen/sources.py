@@ -9,7 +9,9 @@ Layouts: `<class>/*.jpg`, `<split>/<class>/*.jpg`, or a CSV with the columns
 from __future__ import annotations
 
 import csv
+import hashlib
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 from components.errors import DataError
@@ -26,6 +28,37 @@ SPLIT_FOLDERS = {
     "test": "test",
     "testing": "test",
 }
+
+
+@dataclass(frozen=True)
+class FileRecord:
+    """One input file as it was when it was read, so that rows can be traced to it.
+
+    Attributes:
+        path: absolute.
+        bytes: its size; -1 where it could not be read.
+        sha256: of its content, hexadecimal; empty where it could not be read.
+        group: its rows are in `Split-*/data_tfrecord-<group>-*`, in input order.
+        records: good records it gave.
+        bad: records in it that could not be used.
+    """
+
+    path: str
+    bytes: int
+    sha256: str
+    group: int
+    records: int
+    bad: int
+
+
+def record_file(path: str, group: int, records: int, bad: int) -> FileRecord:
+    """Digests a file that was just read, so that it comes from the page cache."""
+    try:
+        with open(path, "rb") as file:
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
+            return FileRecord(path, file.tell(), digest, group, records, bad)
+    except OSError:  # the reader has already made it a bad record
+        return FileRecord(path, -1, "", group, records, bad)
 
 
 def list_images(root: Path) -> tuple[list[Source], list[str]]:

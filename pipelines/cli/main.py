@@ -13,14 +13,20 @@ from pipelines.errors import HeadraceError, nearest
 
 # name -> (module, one-line help): help is shown without importing any of them.
 COMMANDS = {
+    "diff": ("pipelines.cli.diff", "Say what differs between two runs."),
     "experiments": ("pipelines.cli.experiments", "List the experiments that ship."),
+    "lineage": ("pipelines.cli.lineage", "Show where a model, run or file comes from or leads to."),
+    "models": ("pipelines.cli.models", "List pushed models and their versions."),
     "predict": ("pipelines.cli.predict", "Send images, texts or examples to a running server."),
+    "report": ("pipelines.cli.report", "Write a run as one HTML page."),
     "run": ("pipelines.cli.run", "Run an experiment: data to pushed model."),
     "data": ("pipelines.cli.data", "Look at data before anything is trained on it."),
     "schema": ("pipelines.cli.schema", "Write, compare and update a curated schema."),
     "runs": ("pipelines.cli.runs", "List the runs of a workspace."),
     "serve": ("pipelines.cli.serve", "Serve models by TensorFlow Serving's gRPC and REST API."),
     "show": ("pipelines.cli.show", "Show one run, node by node."),
+    "trace": ("pipelines.cli.trace", "Say which version was serving at a time."),
+    "why": ("pipelines.cli.why", "Say why a version is as it is."),
 }
 
 

@@ -10,7 +10,8 @@ from rich.table import Table
 
 from pipelines.cli.options import workspace_option
 from pipelines.cli.screen import console
-from pipelines.lineage.store import RunRecord, Store
+from pipelines.lineage.open import record_of
+from pipelines.lineage.store import RunRecord
 from pipelines.workspace import Workspace
 
 _STYLES = {"complete": "green", "refused": "yellow", "failed": "red", "interrupted": "red"}
@@ -28,12 +29,12 @@ def command(root: str, limit: int) -> None:
     Example:
       headrace runs --limit 5
     """
-    with Store(Workspace.open(root).metadata_path) as store:
-        records = store.runs()[:limit]
+    with record_of(Workspace.open(root)) as source:
+        records = [source.run(run_id) for run_id in source.run_ids(limit=limit)]
     table = Table(box=box.SIMPLE_HEAD)
     for column in ("run", "experiment", "state", "began", "duration", "accuracy", "version", "executed"):
         table.add_column(column, overflow="fold")
-    for record in records:
+    for record in filter(None, records):
         table.add_row(*_row(record))
     console().print(table)
 

@@ -22,9 +22,12 @@ from ml_metadata.proto import metadata_store_pb2 as pb
 from pipelines.errors import NotFoundError, WorkspaceError, nearest
 from pipelines.lineage.locking import exclusive
 
-_RUN_TYPE = "HeadraceRun"
-_TFX_RUN_TYPE = "pipeline_run"
-_TFX_NODE_TYPE = "node"
+RUN_TYPE = "HeadraceRun"
+TFX_RUN_TYPE = "pipeline_run"
+TFX_NODE_TYPE = "node"
+
+INPUT_FILE = "InputFile"
+"""Artifact type of what ExampleGen read; its events have the key `files`."""
 
 RUNNING, COMPLETE, FAILED, INTERRUPTED, REFUSED = "running", "complete", "failed", "interrupted", "refused"
 
@@ -39,6 +42,19 @@ class RunRecord:
     started: float
     ended: float | None
     details: Mapping[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, run_id: str, values: Mapping[str, Any]) -> Self:
+        """A run from the properties of its context."""
+        ended = values.get("ended")
+        return cls(
+            run_id=run_id,
+            experiment=str(values.get("experiment", "")),
+            state=str(values.get("state", "")),
+            started=float(values.get("started", 0.0)),
+            ended=float(ended) if ended is not None else None,
+            details=json.loads(str(values.get("details", "{}"))),
+        )
 
 
 @dataclass(frozen=True)
@@ -118,7 +134,7 @@ class Store:
 
     def begin_run(self, run_id: str, experiment: str, started: float, details: Mapping[str, Any]) -> None:
         """Records that a run has begun."""
-        type_id = self._store.put_context_type(pb.ContextType(name=_RUN_TYPE), can_add_fields=True)
+        type_id = self._store.put_context_type(pb.ContextType(name=RUN_TYPE), can_add_fields=True)
         context = pb.Context(name=run_id, type_id=type_id)
         _set(context, {"experiment": experiment, "state": RUNNING, "started": started})
         _set(context, {"details": json.dumps(details, sort_keys=True)})
@@ -151,6 +167,42 @@ class Store:
             _set(execution, properties)
         self._store.put_executions(found)
 
+    def link_inputs(
+        self, execution_id: int, type_name: str, key: str, inputs: Sequence[ArtifactRecord]
+    ) -> None:
+        """Records artifacts as further inputs of an execution that has ended.
+
+        An artifact of the same type, place and digest is used again, so that
+        whoever reads a file twice leaves one artifact with two readers. The
+        execution's cache key was made before, and does not change.
+
+        Args:
+            execution_id: of the execution.
+            type_name: artifact type; made when there is none.
+            key: input key of the events.
+            inputs: `id` is not read; `properties` must hold `sha256`.
+        """
+        type_id = self._store.put_artifact_type(pb.ArtifactType(name=type_name), can_add_fields=True)
+        ids = []
+        for record in inputs:
+            known = [
+                artifact.id
+                for artifact in self._store.get_artifacts_by_uri(record.uri)
+                if artifact.type_id == type_id
+                and artifact.custom_properties["sha256"].string_value == record.properties["sha256"]
+            ]
+            ids.append(known[0] if known else self._put_artifact(type_id, record))
+        path = pb.Event.Path(steps=[pb.Event.Path.Step(key=key)])
+        self._store.put_events(
+            pb.Event(artifact_id=artifact, execution_id=execution_id, type=pb.Event.INPUT, path=path)
+            for artifact in dict.fromkeys(ids)
+        )
+
+    def _put_artifact(self, type_id: int, record: ArtifactRecord) -> int:
+        artifact = pb.Artifact(type_id=type_id, uri=record.uri, state=pb.Artifact.LIVE)
+        _set(artifact, record.properties)
+        return int(self._store.put_artifacts([artifact])[0])
+
     def execution_state(self, execution_id: int) -> str:
         """`complete`, `cached`, `running`, `failed`, `canceled` or `new`."""
         found = self._store.get_executions_by_id([execution_id])
@@ -159,7 +211,7 @@ class Store:
     def runs(self) -> list[RunRecord]:
         """All runs, newest first."""
         try:
-            contexts = self._store.get_contexts_by_type(_RUN_TYPE)
+            contexts = self._store.get_contexts_by_type(RUN_TYPE)
         except Exception as error:  # MLMD raises its own error for a type nobody registered
             if "NotFound" in type(error).__name__:
                 return []
@@ -191,7 +243,20 @@ class Store:
 
     def nodes(self, run_id: str) -> list[NodeRecord]:
         """What a run's nodes did, in the order in which they began."""
-        executions = sorted(self._executions(run_id), key=lambda execution: execution.id)
+        return self._node_records(sorted(self._executions(run_id), key=lambda execution: execution.id))
+
+    def node(self, execution_id: int) -> NodeRecord:
+        """What one execution did.
+
+        Raises:
+            NotFoundError: there is no such execution.
+        """
+        found = self._store.get_executions_by_id([execution_id])
+        if not found:
+            raise NotFoundError(f"There is no execution {execution_id}", place=str(self._path))
+        return self._node_records(found)[0]
+
+    def _node_records(self, executions: Sequence[Any]) -> list[NodeRecord]:
         events = self._store.get_events_by_execution_ids([execution.id for execution in executions])
         artifacts = self._artifacts({event.artifact_id for event in events})
         return [self._node_record(execution, events, artifacts) for execution in executions]
@@ -217,14 +282,14 @@ class Store:
 
     def _node_id(self, execution: Any) -> str:
         """TFX puts each execution into a context named `<pipeline>.<node>`."""
-        types = {_TFX_NODE_TYPE: self._store.get_context_type(_TFX_NODE_TYPE).id}
+        types = {TFX_NODE_TYPE: self._store.get_context_type(TFX_NODE_TYPE).id}
         for context in self._store.get_contexts_by_execution(execution.id):
-            if context.type_id == types[_TFX_NODE_TYPE]:
+            if context.type_id == types[TFX_NODE_TYPE]:
                 return str(context.name).rpartition(".")[2]
         return f"execution {execution.id}"
 
     def _executions(self, run_id: str) -> list[Any]:
-        context = self._store.get_context_by_type_and_name(_TFX_RUN_TYPE, run_id)
+        context = self._store.get_context_by_type_and_name(TFX_RUN_TYPE, run_id)
         return [] if context is None else list(self._store.get_executions_by_context(context.id))
 
     def _artifacts(self, ids: set[int]) -> dict[int, ArtifactRecord]:
@@ -240,23 +305,14 @@ class Store:
         }
 
     def _run_context(self, run_id: str) -> Any:
-        context = self._store.get_context_by_type_and_name(_RUN_TYPE, run_id)
+        context = self._store.get_context_by_type_and_name(RUN_TYPE, run_id)
         if context is None:
             raise NotFoundError(f"There is no run {run_id!r}", place=str(self._path))
         return context
 
 
 def _run_record(context: Any) -> RunRecord:
-    values = _values(context.custom_properties)
-    ended = values.get("ended")
-    return RunRecord(
-        run_id=context.name,
-        experiment=str(values.get("experiment", "")),
-        state=str(values.get("state", "")),
-        started=float(values.get("started", 0.0)),
-        ended=float(ended) if ended is not None else None,
-        details=json.loads(str(values.get("details", "{}"))),
-    )
+    return RunRecord.of(context.name, _values(context.custom_properties))
 
 
 def _state(execution: Any) -> str:

@@ -19,11 +19,14 @@ from typing import Any
 from tfx.orchestration.local import runner_utils
 from tfx.orchestration.portable import launcher
 
-from components import beam_worker
+from components import beam_worker, subprocesses
 from pipelines import errors
-from pipelines.lineage.store import Store
+from pipelines.lineage import record
+from pipelines.lineage.store import INPUT_FILE, ArtifactRecord, Store
 from pipelines.runners import beam_options, events
 from pipelines.runners.metadata import LockedMetadata
+
+_PROCESSES = (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
 
 
 @dataclass(frozen=True)
@@ -49,7 +52,7 @@ def run_node(task: NodeTask) -> bool:
     log = events.EventLog(task.files.folder)
     began = time.time()
     log.append(events.Event(task.node_id, events.RUNNING, began))
-    usage = resource.getrusage(resource.RUSAGE_SELF)
+    meter = _Meter()
     try:
         beam_worker.prepare()
         info = _launch(task)
@@ -57,8 +60,9 @@ def run_node(task: NodeTask) -> bool:
         with contextlib.suppress(OSError):  # a full disk
             traceback.print_exc()
         log.append(_failure(task, began, error))
+        _try_to_record_failure(task, meter.costs(), error)
         return False
-    state = _record(task, info, began, usage)
+    state = _record(task, info, meter.costs())
     if state == events.FAILED:
         log.append(_failure(task, began, None))
         return False
@@ -85,8 +89,8 @@ def find_node(pipeline: Any, node_id: str) -> Any:
     return next(node.pipeline_node for node in pipeline.nodes if node.pipeline_node.node_info.id == node_id)
 
 
-def _record(task: NodeTask, info: Any, began: float, usage: resource.struct_rusage) -> str:
-    """Adds the node's costs to its execution, and returns how it ended.
+def _record(task: NodeTask, info: Any, costs: dict[str, float]) -> str:
+    """Adds to the node's execution what it cost and did, and returns how it ended.
 
     The launcher returns without an exception where inputs could not be
     resolved; the execution's state tells.
@@ -97,19 +101,64 @@ def _record(task: NodeTask, info: Any, began: float, usage: resource.struct_rusa
         state = store.execution_state(info.execution_id)
         if state not in (events.COMPLETE, events.CACHED):
             return events.FAILED
-        store.annotate_execution(info.execution_id, _costs(began, usage))
+        ended = store.node(info.execution_id)
+    # Reports are read while the store is closed: other nodes wait for it.
+    facts = {**record.surroundings(), **costs, **record.facts(ended, costs["wall_s"])}
+    inputs = [_as_artifact(file) for file in record.input_files(ended)]
+    with Store(task.files.metadata_path) as store:
+        store.annotate_execution(info.execution_id, facts)
+        if inputs:
+            store.link_inputs(info.execution_id, INPUT_FILE, "files", inputs)
     return state
 
 
-def _costs(began: float, usage: resource.struct_rusage) -> dict[str, float]:
-    now = resource.getrusage(resource.RUSAGE_SELF)
-    cpu = now.ru_utime + now.ru_stime - usage.ru_utime - usage.ru_stime
-    children = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return {
-        "wall_s": time.time() - began,
-        "cpu_s": cpu + children.ru_utime + children.ru_stime,
-        "peak_memory_mb": now.ru_maxrss / 1024,
+def _as_artifact(file: record.InputFile) -> ArtifactRecord:
+    properties: dict[str, str | int | float] = {
+        "sha256": file.sha256,
+        "bytes": file.bytes,
+        "files": file.files,
+        "records": file.records,
     }
+    return ArtifactRecord(0, INPUT_FILE, file.path, properties)
+
+
+def _try_to_record_failure(task: NodeTask, costs: dict[str, float], error: Exception) -> None:
+    """The event log has the failure already; a store that cannot be written must not hide it."""
+    try:
+        _record_failure(task, costs, error)
+    except Exception:
+        with contextlib.suppress(OSError):  # a full disk
+            traceback.print_exc()
+
+
+def _record_failure(task: NodeTask, costs: dict[str, float], error: Exception) -> None:
+    """Adds to a failed node's execution, where it got as far as having one."""
+    with Store(task.files.metadata_path) as store:
+        failed = [node for node in store.nodes(task.files.folder.name) if node.node == task.node_id]
+        for node in failed[-1:]:
+            facts = {**record.surroundings(), **costs, "error": f"{type(error).__name__}: {error}"[:2000]}
+            store.annotate_execution(node.execution_id, facts)
+
+
+class _Meter:
+    """Time and memory from its making on, of this process and those it waited for."""
+
+    def __init__(self) -> None:
+        self._began = time.time()
+        self._cpu_s = self._used()
+
+    def costs(self) -> dict[str, float]:
+        """`wall_s`, `cpu_s` and `peak_memory_mb` (of the largest process, from its start)."""
+        peaks = [resource.getrusage(who).ru_maxrss for who in _PROCESSES]
+        return {
+            "wall_s": time.time() - self._began,
+            "cpu_s": self._used() - self._cpu_s,
+            "peak_memory_mb": max(max(peaks) / 1024, subprocesses.spent().peak_memory_mb),
+        }
+
+    def _used(self) -> float:
+        usages = [resource.getrusage(who) for who in _PROCESSES]
+        return sum(usage.ru_utime + usage.ru_stime for usage in usages) + subprocesses.spent().cpu_s
 
 
 def _failure(task: NodeTask, began: float, error: Exception | None) -> events.Event:

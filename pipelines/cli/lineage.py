@@ -1,0 +1,47 @@
+"""headrace lineage: what made this, and what came of it."""
+
+from __future__ import annotations
+
+import click
+
+from pipelines.cli.options import workspace_option
+from pipelines.lineage import query, render
+from pipelines.lineage.open import record_of
+from pipelines.workspace import Workspace
+
+
+@click.command("lineage")
+@click.argument("target")
+@click.option("--up", "direction", flag_value="up", help="What made it (the default, but for files).")
+@click.option("--down", "direction", flag_value="down", help="What came of it (the default for files).")
+@click.option("--depth", type=click.IntRange(1), help="At most so many executions in a row.")
+@click.option(
+    "--format",
+    "output",
+    type=click.Choice(sorted(render.FORMATS)),
+    default="tree",
+    show_default=True,
+    help="tree to read, json to process, dot for Graphviz, mermaid for Markdown.",
+)
+@workspace_option
+def command(
+    target: str, direction: query.Direction | None, depth: int | None, output: str, root: str
+) -> None:
+    """Show where TARGET comes from, or what came of it.
+
+    \b
+    Examples:
+      headrace lineage digits@1
+      headrace lineage data/2026-11-30.csv --down
+      headrace lineage latest --depth 2
+      headrace lineage artifact:12 --format dot | dot -Tsvg > lineage.svg
+
+    TARGET is a pushed version (digits@1, digits@latest), a run (its id, a
+    unique prefix, or latest), artifact:ID, or the path of an input file or of
+    a folder of input files.
+    """
+    with record_of(Workspace.open(root)) as source:
+        found = query.resolve(source, target)
+        wanted = direction or ("down" if found.kind == "file" else "up")
+        lineage = query.follow(source, found, wanted, depth)
+    click.echo(render.FORMATS[output](lineage))

@@ -1,0 +1,37 @@
+"""headrace report: a run as one HTML page."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import click
+
+from pipelines.cli.options import workspace_option
+from pipelines.lineage import query
+from pipelines.lineage.open import record_of
+from pipelines.report.write import gather, write
+from pipelines.workspace import Workspace
+
+
+@click.command("report")
+@click.argument("run")
+@click.option("-o", "output", type=click.Path(dir_okay=False), help="File to write; else reports/RUN.html.")
+@workspace_option
+def command(run: str, output: str | None, root: str) -> None:
+    """Write RUN (an id, a unique prefix, or latest) as one HTML page.
+
+    \b
+    Example:
+      headrace report latest -o report.html
+
+    The page holds everything it shows, opens without a network, and prints:
+    the chain, data, training, candidates, evaluation, mistakes, lineage and
+    environment.
+    """
+    workspace = Workspace.open(root)
+    with record_of(workspace) as source:
+        gathered = gather(source, query.find_run(source, run))
+    target = Path(output) if output else workspace.reports / f"{gathered[0].run.run_id}.html"
+    write(gathered, target, time.time())
+    click.echo(str(target))

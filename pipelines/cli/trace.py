@@ -1,0 +1,47 @@
+"""headrace trace: which version was serving at a time."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import click
+
+from pipelines.cli.options import workspace_option
+from pipelines.errors import NotFoundError
+from pipelines.lineage import query, times
+from pipelines.lineage.open import record_of
+from pipelines.lineage.render import clock
+from pipelines.workspace import Workspace
+
+
+@click.command("trace")
+@click.option(
+    "--model", required=True, metavar="NAME", help="The model's name, as its serving root is called."
+)
+@click.option(
+    "--at", "when", required=True, metavar="TIME", help="2026-11-30, '2026-11-30 14:05', '3 hours ago'."
+)
+@workspace_option
+def command(model: str, when: str, root: str) -> None:
+    """Say which version of a model was serving at a time, and which run had made it.
+
+    \b
+    Example:
+      headrace trace --model digits --at "2026-11-30 14:05"
+
+    Times are local unless they name a zone (2026-11-30T14:05Z). A server takes
+    the highest version that has been pushed.
+    """
+    at = times.parse(when, datetime.now())
+    with record_of(Workspace.open(root)) as source:
+        query.find_push(source, model, "latest")
+        serving, replaced = query.serving_at(source.pushes(model), at)
+        if serving is None:
+            raise NotFoundError(
+                f"No version of {model!r} had been pushed by {clock(at)}",
+                place=f"the first, {replaced.name}, was pushed at {clock(replaced.at)}" if replaced else "",
+            )
+        run_id = query.run_of(source, serving).run_id
+    click.echo(f"{serving.name}, pushed {clock(serving.at)} by run {run_id}")
+    click.echo(f"until  {f'{clock(replaced.at)}, when {replaced.name} was pushed' if replaced else 'now'}")
+    click.echo(f"next   headrace why {serving.name}")

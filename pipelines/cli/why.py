@@ -1,0 +1,37 @@
+"""headrace why: where a pushed version comes from, in a short paragraph."""
+
+from __future__ import annotations
+
+import click
+from rich.text import Text
+
+from pipelines.cli.options import workspace_option
+from pipelines.cli.screen import console
+from pipelines.errors import ConfigError
+from pipelines.lineage import explain, models, query
+from pipelines.lineage.open import record_of
+from pipelines.lineage.view import view
+from pipelines.workspace import Workspace
+
+
+@click.command("why")
+@click.argument("version", metavar="MODEL@VERSION")
+@workspace_option
+def command(version: str, root: str) -> None:
+    """Say in a paragraph why MODEL@VERSION is as it is: data, metric, candidate, who and when.
+
+    \b
+    Example:
+      headrace why digits@1
+      headrace why digits@latest
+    """
+    model, at, number = version.partition("@")
+    if not at or not (number.isdecimal() or number == "latest"):
+        raise ConfigError(
+            f"Expected MODEL@VERSION. Received: {version!r}", remedy=f"For example {model}@latest."
+        )
+    with record_of(Workspace.open(root)) as source:
+        push = query.find_push(source, model, number)
+        run = view(source, query.run_of(source, push))
+        baseline = models.baseline_of(source, run)
+    console().print(Text(explain.why(push, run, baseline)))

@@ -1,0 +1,270 @@
+"""Lineage look-ups straight from the SQLite file of ML Metadata.
+
+    with SqliteSource(workspace.metadata_path) as source:
+        source.producers([17])
+
+ML Metadata's API answers `get_lineage_subgraph` with every execution that ever
+took an artifact from the cache, and looks up contexts of an execution by
+reading their whole table. Here each question is one statement on an index, and
+who made an artifact is the first execution that wrote it.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Self
+
+from ml_metadata.proto import metadata_store_pb2 as pb
+
+from pipelines.errors import WorkspaceError
+from pipelines.lineage.locking import exclusive
+from pipelines.lineage.source import Edge, Execution, Push, model_of
+from pipelines.lineage.store import (
+    INPUT_FILE,
+    RUN_TYPE,
+    TFX_NODE_TYPE,
+    TFX_RUN_TYPE,
+    ArtifactRecord,
+    RunRecord,
+)
+
+_READS = f"({pb.Event.INPUT}, {pb.Event.DECLARED_INPUT}, {pb.Event.INTERNAL_INPUT})"
+_MAKES = f"({pb.Event.OUTPUT}, {pb.Event.DECLARED_OUTPUT})"
+_WRITES = f"({pb.Event.OUTPUT}, {pb.Event.DECLARED_OUTPUT}, {pb.Event.INTERNAL_OUTPUT})"
+
+_INDEXES = {
+    "headrace_association_execution": "Association(execution_id)",
+    "headrace_attribution_artifact": "Attribution(artifact_id)",
+}
+"""ML Metadata has no index that leads from an execution to its run."""
+
+_IDS = "(SELECT value FROM json_each(?))"
+_EDGE = "SELECT Event.artifact_id, Event.execution_id, EventPath.step_key"
+_KEY = "LEFT JOIN EventPath ON EventPath.event_id = Event.id AND EventPath.is_index_step = 0"
+
+_PRODUCERS = f"""
+{_EDGE} FROM json_each(?) AS wanted JOIN Event ON Event.id = (
+  SELECT id FROM Event WHERE artifact_id = wanted.value AND type IN {_MAKES} ORDER BY execution_id LIMIT 1
+) {_KEY}"""
+
+_CONSUMERS = f"""
+{_EDGE} FROM Event JOIN Execution ON Execution.id = Event.execution_id {_KEY}
+WHERE Event.artifact_id IN {_IDS} AND Event.type IN {_READS}
+AND Execution.last_known_state != {pb.Execution.CACHED} ORDER BY Event.id"""
+
+_OF_EXECUTIONS = f"""
+{_EDGE} FROM Event {_KEY} WHERE Event.execution_id IN {_IDS} AND Event.type IN {{types}} ORDER BY Event.id"""
+
+_EXECUTIONS = (
+    f"SELECT id, last_known_state, create_time_since_epoch FROM Execution WHERE id IN {_IDS} ORDER BY id"
+)
+
+# CROSS JOIN keeps SQLite from beginning at the other end, where there are 10,000 runs.
+_CONTEXTS = f"""
+SELECT Association.execution_id, Type.name, Context.name FROM Association
+CROSS JOIN Context ON Context.id = Association.context_id CROSS JOIN Type ON Type.id = Context.type_id
+WHERE Association.execution_id IN {_IDS} AND Type.name IN ('{TFX_NODE_TYPE}', '{TFX_RUN_TYPE}')"""
+
+_ARTIFACTS = f"""
+SELECT Artifact.id, Type.name, Artifact.uri FROM Artifact JOIN Type ON Type.id = Artifact.type_id
+WHERE Artifact.id IN {_IDS} ORDER BY Artifact.id"""
+
+_PROPERTIES = f"""
+SELECT {{kind}}_id, name, int_value, double_value, string_value FROM {{table}}
+WHERE {{kind}}_id IN {_IDS} ORDER BY is_custom_property"""
+
+_INPUT_FILES = f"""
+SELECT Artifact.id FROM Artifact CROSS JOIN Type ON Type.id = Artifact.type_id
+WHERE (uri = ? OR (uri > ? AND uri < ?)) AND Type.name = '{INPUT_FILE}' ORDER BY Artifact.id"""
+
+_PUSHES = """
+SELECT Artifact.id, version.string_value, destination.string_value, create_time_since_epoch
+FROM ArtifactProperty AS version
+JOIN ArtifactProperty AS destination ON destination.artifact_id = version.artifact_id
+  AND destination.name = 'pushed_destination' AND destination.is_custom_property = 1
+JOIN Artifact ON Artifact.id = version.artifact_id
+WHERE version.name = 'pushed_version' AND version.is_custom_property = 1
+  AND version.string_value IS NOT NULL {and_version}
+  AND (? IS NULL OR substr(destination.string_value, -length(version.string_value) - length(?) - 2)
+       = '/' || ? || '/' || version.string_value)
+ORDER BY Artifact.id"""
+
+_RUN_IDS = f"""
+SELECT Context.name FROM Context JOIN Type ON Type.id = Context.type_id
+WHERE Type.name = '{RUN_TYPE}' AND Context.name >= ? AND Context.name < ? ORDER BY Context.id DESC LIMIT ?"""
+
+_RUN = f"""
+SELECT property.name, int_value, double_value, string_value FROM Context
+JOIN Type ON Type.id = Context.type_id JOIN ContextProperty AS property ON property.context_id = Context.id
+WHERE Type.name = '{RUN_TYPE}' AND Context.name = ?"""
+
+_RUN_EXECUTIONS = f"""
+SELECT Association.execution_id FROM Context JOIN Type ON Type.id = Context.type_id
+JOIN Association ON Association.context_id = Context.id
+WHERE Type.name = '{TFX_RUN_TYPE}' AND Context.name = ? ORDER BY Association.execution_id"""
+
+_LAST = "\U0010ffff"
+
+
+class SqliteSource:
+    """Implements `source.Source`; to be entered, and left soon: other processes wait meanwhile."""
+
+    _connection: sqlite3.Connection
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._lock = exclusive(path)
+
+    def __enter__(self) -> Self:
+        """Opens the file.
+
+        Raises:
+            WorkspaceError: it is no metadata store.
+        """
+        self._lock.__enter__()
+        try:
+            self._connection = sqlite3.connect(f"{self._path.absolute().as_uri()}?mode=ro", uri=True)
+            self._prepare()
+        except sqlite3.Error as error:
+            self._lock.__exit__(None, None, None)
+            raise WorkspaceError(
+                f"The metadata store cannot be read: {error}",
+                place=str(self._path),
+                remedy="Restore it from a backup, or name another workspace with --workspace.",
+            ) from error
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._connection.close()
+        self._lock.__exit__(None, None, None)
+
+    def _prepare(self) -> None:
+        """Makes our indexes where they are missing; a file that may not be written does without."""
+        found = {name for (name,) in self._rows("SELECT name FROM sqlite_master WHERE type = 'index'")}
+        if found.issuperset(_INDEXES):
+            return
+        try:
+            add_indexes(self._path)
+        except sqlite3.OperationalError as error:
+            if "readonly" not in str(error):
+                raise
+
+    def _rows(self, statement: str, *parameters: Any) -> list[Any]:
+        return self._connection.execute(statement, parameters).fetchall()
+
+    def producers(self, artifacts: Iterable[int]) -> Sequence[Edge]:
+        return [_edge(row, reads=False) for row in self._rows(_PRODUCERS, _json(artifacts))]
+
+    def consumers(self, artifacts: Iterable[int]) -> Sequence[Edge]:
+        return [_edge(row, reads=True) for row in self._rows(_CONSUMERS, _json(artifacts))]
+
+    def inputs(self, executions: Iterable[int]) -> Sequence[Edge]:
+        rows = self._rows(_OF_EXECUTIONS.format(types=_READS), _json(executions))
+        return [_edge(row, reads=True) for row in rows]
+
+    def outputs(self, executions: Iterable[int]) -> Sequence[Edge]:
+        rows = self._rows(_OF_EXECUTIONS.format(types=_WRITES), _json(executions))
+        return [_edge(row, reads=False) for row in rows]
+
+    def executions(self, ids: Iterable[int]) -> Mapping[int, Execution]:
+        wanted = _json(ids)
+        nodes, runs = self._contexts(wanted)
+        properties = self._properties("execution", wanted)
+        return {
+            number: Execution(
+                id=number,
+                node=nodes.get(number, f"execution {number}"),
+                run_id=runs.get(number, ""),
+                state=pb.Execution.State.Name(state).lower(),
+                started=created / 1000,
+                properties=properties.get(number, {}),
+            )
+            for number, state, created in self._rows(_EXECUTIONS, wanted)
+        }
+
+    def _contexts(self, wanted: str) -> tuple[dict[int, str], dict[int, str]]:
+        """Node ids and run ids of executions; TFX's node contexts are named `<pipeline>.<node>`."""
+        rows = self._rows(_CONTEXTS, wanted)
+        nodes = {number: name.rpartition(".")[2] for number, kind, name in rows if kind == TFX_NODE_TYPE}
+        # A run's own context has the lower id where a partial run took an execution over.
+        runs: dict[int, str] = {}
+        for number, kind, name in rows:
+            if kind == TFX_RUN_TYPE:
+                runs.setdefault(number, name)
+        return nodes, runs
+
+    def artifacts(self, ids: Iterable[int]) -> Mapping[int, ArtifactRecord]:
+        wanted = _json(ids)
+        properties = self._properties("artifact", wanted)
+        return {
+            number: ArtifactRecord(number, kind, uri or "", properties.get(number, {}))
+            for number, kind, uri in self._rows(_ARTIFACTS, wanted)
+        }
+
+    def _properties(self, kind: str, wanted: str) -> dict[int, dict[str, Any]]:
+        found: dict[int, dict[str, Any]] = {}
+        statement = _PROPERTIES.format(kind=kind, table=f"{kind.capitalize()}Property")
+        for number, name, *values in self._rows(statement, wanted):
+            value = _value(values)
+            if value is not None:
+                found.setdefault(number, {})[name] = value
+        return found
+
+    def input_files(self, path: str) -> Sequence[int]:
+        folder = path.rstrip("/")
+        return [number for (number,) in self._rows(_INPUT_FILES, folder, f"{folder}/", f"{folder}/{_LAST}")]
+
+    def pushes(self, model: str | None = None) -> Sequence[Push]:
+        rows = self._rows(_PUSHES.format(and_version=""), model, model, model)
+        return [_push(row) for row in rows]
+
+    def push(self, model: str, version: int) -> Push | None:
+        statement = _PUSHES.format(and_version="AND version.string_value = ?")
+        rows = self._rows(statement, str(version), model, model, model)
+        return _push(rows[-1]) if rows else None
+
+    def run_executions(self, run_id: str) -> Sequence[int]:
+        return [number for (number,) in self._rows(_RUN_EXECUTIONS, run_id)]
+
+    def run(self, run_id: str) -> RunRecord | None:
+        rows = self._rows(_RUN, run_id)
+        return RunRecord.of(run_id, {name: _value(values) for name, *values in rows}) if rows else None
+
+    def run_ids(self, prefix: str = "", limit: int = 50) -> Sequence[str]:
+        return [name for (name,) in self._rows(_RUN_IDS, prefix, prefix + _LAST, limit)]
+
+
+def add_indexes(path: Path) -> None:
+    """Adds our indexes to a metadata file; ML Metadata works on beside them.
+
+    Raises:
+        sqlite3.Error: the file is no metadata store, or cannot be written.
+    """
+    with exclusive(path):
+        connection = sqlite3.connect(path)
+        try:
+            with connection:
+                for name, columns in _INDEXES.items():
+                    connection.execute(f"CREATE INDEX IF NOT EXISTS {name} ON {columns}")
+        finally:
+            connection.close()
+
+
+def _json(ids: Iterable[int]) -> str:
+    return json.dumps(sorted(set(ids)))
+
+
+def _edge(row: tuple[int, int, str | None], *, reads: bool) -> Edge:
+    return Edge(row[0], row[1], row[2] or "", reads)
+
+
+def _value(values: Sequence[Any]) -> Any:
+    return next((value for value in values if value is not None), None)
+
+
+def _push(row: tuple[int, str, str, int]) -> Push:
+    artifact, version, destination, created = row
+    return Push(artifact, model_of(destination), int(version), destination, created / 1000)
