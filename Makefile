@@ -5,7 +5,7 @@
 # make clean  removes .venv, caches and the default workspace
 SHELL := /bin/bash
 PYTHON_BIN := .venv/bin/python
-OUR_CODE := pipelines components modules tests bench setup.py
+OUR_CODE := pipelines components modules tests bench tools setup.py
 
 .PHONY: run test unit check format lock clean setup
 

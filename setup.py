@@ -40,6 +40,8 @@ REQUIRES = [
     "grpcio>=1.60,<2",
     # Peak memory of nodes and candidates; ending their child processes.
     "psutil>=5.9,<8",
+    # Checksums of TFRecords.
+    "google-crc32c>=1.5,<2",
     # Reading requirement lines when hashing the installed environment.
     "packaging>=23,<27",
 ]

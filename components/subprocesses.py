@@ -1,45 +1,79 @@
-"""Runs one of our worker modules in a process of its own.
+"""Runs a function in a process of its own, so that a crash, a hang or a leak there stays there.
 
-run_module("components.rewriter.worker", ["build", "task.json"], seconds=600)
+    run(worker.build, task, seconds=600)
+
+Processes are forked from a server that has imported the function's module and
+done nothing else: each starts fresh, without paying for importing TensorFlow
+again. (The server is the standard library's; it ends with this process.)
 """
 
 from __future__ import annotations
 
+import multiprocessing
 import os
-import subprocess
 import sys
-from collections.abc import Sequence
+import traceback
+from collections.abc import Callable
+from multiprocessing.connection import Connection
+from typing import TypeVar
+
+Argument = TypeVar("Argument")
 
 
 class WorkerFailed(Exception):
-    """A worker process that ended badly; the message is its last line, or the signal."""
+    """A worker process that ended badly; the message says how, in words."""
 
 
-def run_module(module: str, arguments: Sequence[str], *, seconds: float) -> None:
-    """Runs `python -m module arguments` to its end.
+def run(function: Callable[[Argument], None], argument: Argument, *, seconds: float) -> None:
+    """Calls `function(argument)` in a process of its own and waits for its end.
+
+    Args:
+        function: importable by name.
+        argument: picklable.
+        seconds: time limit.
 
     Raises:
-        WorkerFailed: it took longer than `seconds`, was killed, or failed.
+        WorkerFailed: it raised, took longer than `seconds`, or was killed.
     """
-    # Workers see the same code as this process, wherever it was started from.
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
-    environment.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+    context = multiprocessing.get_context("forkserver")
+    # Counts for the first process only, which starts the server.
+    context.set_forkserver_preload([function.__module__])
+    receiver, sender = context.Pipe(duplex=False)
+    process = context.Process(target=_call, args=(function, argument, sender))
+    process.start()
+    sender.close()
     try:
-        done = subprocess.run(
-            [sys.executable, "-m", module, *arguments],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            errors="replace",
-            timeout=seconds,
-            env=environment,
-            check=False,
+        failure = _outcome(process, receiver, seconds)
+    finally:
+        if process.is_alive():
+            process.kill()
+        process.join()
+        receiver.close()
+    if failure:
+        raise WorkerFailed(failure)
+
+
+def _call(function: Callable[[Argument], None], argument: Argument, sender: Connection) -> None:
+    try:
+        function(argument)
+        sender.send("")
+    except BaseException as error:
+        traceback.print_exc()
+        lines = str(error).strip().splitlines()
+        sender.send(f"{type(error).__name__}: {lines[0] if lines else ''}")
+    sys.stdout.flush()
+    sys.stderr.flush()
+    # TensorFlow's libraries have crashed in the interpreter's shutdown.
+    os._exit(0)
+
+
+def _outcome(process: multiprocessing.process.BaseProcess, receiver: Connection, seconds: float) -> str:
+    if not receiver.poll(seconds):
+        return f"it took longer than {seconds:g} s"
+    try:
+        return str(receiver.recv())
+    except EOFError:
+        process.join()
+        return f"its process ended with code {process.exitcode}" + (
+            f" (signal {-process.exitcode})" if process.exitcode and process.exitcode < 0 else ""
         )
-    except subprocess.TimeoutExpired as error:
-        raise WorkerFailed(f"it took longer than {seconds:g} s") from error
-    print(done.stdout, flush=True)  # into the node's log
-    if done.returncode < 0:
-        raise WorkerFailed(f"its process was ended by signal {-done.returncode}")
-    if done.returncode:
-        lines = [line for line in done.stdout.splitlines() if line.strip()]
-        raise WorkerFailed(lines[-1] if lines else f"its process ended with code {done.returncode}")

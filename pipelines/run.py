@@ -180,13 +180,11 @@ def _upstream(ir: Any, node_id: str) -> set[str]:
 
 def _base_run(workspace: Workspace, experiment: Experiment, needed: set[str]) -> str:
     """The latest run of the experiment in which all needed nodes have outputs."""
-    store = lineage.Store(workspace.metadata_path)
-    for record in store.runs():
-        if record.experiment != experiment.name:
-            continue
-        done = {node.node for node in store.nodes(record.run_id) if node.state in ("complete", "cached")}
-        if needed <= done:
-            return record.run_id
+    with lineage.Store(workspace.metadata_path) as store:
+        for record in store.runs():
+            nodes = store.nodes(record.run_id) if record.experiment == experiment.name else []
+            if needed <= {node.node for node in nodes if node.state in ("complete", "cached")}:
+                return record.run_id
     raise errors.NotFoundError(
         "No earlier run has the outputs that --from starts from",
         place=f"{experiment.name}: {', '.join(sorted(needed))}",
@@ -211,20 +209,21 @@ def _begin(path: Path, run_id: str, experiment: Experiment, options: Options, be
         "cache": options.cache,
         "packages": fingerprint.environment(),
     }
-    lineage.Store(path).begin_run(run_id, experiment.name, began, details)
+    with lineage.Store(path) as store:
+        store.begin_run(run_id, experiment.name, began, details)
 
 
 def _end(path: Path, run_id: str, state: str, error: errors.HeadraceError | None) -> Summary:
     """Records the end; executions that a dead process left running are marked as canceled."""
-    store = lineage.Store(path)
-    store.cancel_running(run_id)
-    summary = summarize(store, run_id)
-    if state == lineage.COMPLETE and summary.refusal:
-        state = lineage.REFUSED
-    details: dict[str, Any] = {"summary": summary.to_json()}
-    if error is not None:
-        details["error"] = {"headline": error.headline, "place": error.place, "remedy": error.remedy}
-    store.end_run(run_id, state, time.time(), details)
+    with lineage.Store(path) as store:
+        store.cancel_running(run_id)
+        summary = summarize(store, run_id)
+        if state == lineage.COMPLETE and summary.refusal:
+            state = lineage.REFUSED
+        details: dict[str, Any] = {"summary": summary.to_json()}
+        if error is not None:
+            details["error"] = {"headline": error.headline, "place": error.place, "remedy": error.remedy}
+        store.end_run(run_id, state, time.time(), details)
     return summary
 
 

@@ -10,7 +10,7 @@ from tfx import types
 from tfx.dsl.components.base import base_executor
 from tfx.types import artifact_utils
 
-from components.infra_validator import validate
+from components.infra_validator import validate, worker
 from components.rewriter.rewrite import read_judged
 
 # The names that TFX's own InfraValidator writes, and its Pusher reads.
@@ -29,16 +29,16 @@ class Executor(base_executor.BaseExecutor):
         exec_properties: dict[str, Any],
     ) -> None:
         """See `component.InfraValidator`."""
-        request = validate.Request(
-            servable_uri=artifact_utils.get_single_uri(input_dict["model"]),
-            examples_uri=artifact_utils.get_single_uri(input_dict["examples"]),
-            split=exec_properties["split"],
-            count=exec_properties["examples_count"],
-            seconds=exec_properties["timeout_s"],
-        )
         judged = read_judged(artifact_utils.get_single_uri(input_dict["rewrite_report"]))
         with tempfile.TemporaryDirectory(dir=self._get_tmp_dir()) as scratch:
-            faults = validate.validate(request, judged, Path(scratch))
+            request = worker.Request(
+                servable_uri=artifact_utils.get_single_uri(input_dict["model"]),
+                examples_uri=artifact_utils.get_single_uri(input_dict["examples"]),
+                split=exec_properties["split"],
+                count=exec_properties["examples_count"],
+                folder=Path(scratch),
+            )
+            faults = validate.validate(request, judged, seconds=exec_properties["timeout_s"])
         blessing = artifact_utils.get_single_instance(output_dict["blessing"])
         blessing.set_int_custom_property(_BLESSED_KEY, int(not faults))
         blessing.set_string_custom_property("message", "; ".join(faults))

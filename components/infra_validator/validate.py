@@ -3,63 +3,34 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 
 from components import subprocesses
 from components.errors import ServableError
 from components.infra_validator import worker
+from components.infra_validator.worker import Request
 from components.serving.servable import Servable
 
 TOLERANCE = 1e-5
 """Absolute, on probabilities: batches of other sizes sum in another order."""
 
 
-@dataclass(frozen=True)
-class Request:
-    """What to load and what to send.
-
-    Attributes:
-        servable_uri: the servable's artifact folder.
-        examples_uri: Examples to send.
-        split: their split; the one that was judged.
-        count: how many to send.
-        seconds: time limit.
-    """
-
-    servable_uri: str
-    examples_uri: str
-    split: str
-    count: int
-    seconds: float
-
-
-def validate(request: Request, judged: np.ndarray, folder: Path) -> list[str]:
+def validate(request: Request, judged: np.ndarray, *, seconds: float) -> list[str]:
     """What is wrong with the servable, as sentences; empty when nothing is.
 
     Args:
         request: what to load and send.
         judged: (N, C) float32, the Rewriter's scores of the split in file order.
-        folder: empty scratch folder.
+        seconds: time limit.
     """
-    task = {
-        "servable": request.servable_uri,
-        "examples": request.examples_uri,
-        "split": request.split,
-        "count": request.count,
-        "folder": str(folder),
-    }
-    path = folder / "task.json"
-    path.write_text(json.dumps(task))
     try:
-        subprocesses.run_module(worker.__name__, [str(path)], seconds=request.seconds)
+        subprocesses.run(worker.answer, request, seconds=seconds)
         class_names = Servable.read(request.servable_uri).class_names
     except (subprocesses.WorkerFailed, ServableError) as error:
         return [f"the servable could not be loaded and asked: {error}"]
-    scores = np.load(folder / "scores.npy", allow_pickle=False)
-    classes = json.loads((folder / "classes.json").read_text())
+    scores = np.load(request.folder / worker.SCORES_FILE, allow_pickle=False)
+    classes = json.loads((request.folder / worker.CLASSES_FILE).read_text())
     return compare(scores, classes, class_names, judged[: request.count])
 
 

@@ -1,33 +1,42 @@
-"""The process that loads a servable and answers examples, as a server would.
-
-python -m components.infra_validator.worker TASK.json
-"""
+"""What runs in a process of its own: loading a servable and answering examples, as a server would."""
 
 from __future__ import annotations
 
 import json
-import sys
-import time
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 from components.serving import examples, runtimes
 
-
-def main() -> None:
-    """Writes `scores.npy`, `classes.json` and `load.json` into the task's folder."""
-    task = json.loads(Path(sys.argv[1]).read_text())
-    began = time.perf_counter()
-    runtime = runtimes.load(task["servable"])
-    load_ms = 1000 * (time.perf_counter() - began)
-    records = examples.read_split(task["examples"], task["split"], task["count"])
-    answer = runtime.predict(records)
-    folder = Path(task["folder"])
-    np.save(folder / "scores.npy", answer.scores)
-    (folder / "classes.json").write_text(json.dumps(answer.classes.tolist()))
-    (folder / "load.json").write_text(json.dumps({"load_ms": load_ms}))
+SCORES_FILE = "scores.npy"
+CLASSES_FILE = "classes.json"
 
 
-if __name__ == "__main__":
-    main()
+@dataclass(frozen=True)
+class Request:
+    """What to load and what to send.
+
+    Attributes:
+        servable_uri: the servable's artifact folder.
+        examples_uri: Examples to send.
+        split: their split; the one that was judged.
+        count: how many to send.
+        folder: where the answers go.
+    """
+
+    servable_uri: str
+    examples_uri: str
+    split: str
+    count: int
+    folder: Path
+
+
+def answer(request: Request) -> None:
+    """Writes scores and class names into the request's folder."""
+    runtime = runtimes.load(request.servable_uri)
+    records = examples.read_split(request.examples_uri, request.split, request.count)
+    given = runtime.predict(records)
+    np.save(request.folder / SCORES_FILE, given.scores)
+    (request.folder / CLASSES_FILE).write_text(json.dumps(given.classes.tolist()))

@@ -76,26 +76,23 @@ def rewrite(job: Job) -> Outcome:
 
 def _attempt(job: Job, technique: str) -> Verdict:
     """Builds and judges one candidate; a failure is that candidate's verdict."""
-    folder = job.scratch / technique
-    task = {
-        "technique": technique,
-        "model": job.model_uri,
-        "contract": job.contract,
-        "candidate": str(folder),
-        "original": str(job.scratch / IDENTITY),
-        "examples": job.examples_uri,
-        "split": job.split,
-        "label": job.label,
-        "max_examples": job.max_examples,
-    }
-    path = job.scratch / f"{technique}.json"
-    path.write_text(json.dumps(task))
-    for step, verb in (("build", "be built"), ("judge", "be judged")):
+    task = worker.Task(
+        technique=technique,
+        model_uri=job.model_uri,
+        contract=job.contract,
+        folder=job.scratch / technique,
+        original=job.scratch / IDENTITY,
+        examples_uri=job.examples_uri,
+        split=job.split,
+        label=job.label,
+        max_examples=job.max_examples,
+    )
+    for step, verb in ((worker.build, "be built"), (worker.judge, "be judged")):
         try:
-            subprocesses.run_module(worker.__name__, [step, str(path)], seconds=job.seconds)
+            subprocesses.run(step, task, seconds=job.seconds)
         except subprocesses.WorkerFailed as failure:
             return Verdict(technique, False, f"it could not {verb}: {failure}")
-    return judge(Figures.from_json((folder / "figures.json").read_text()), job.policy)
+    return judge(Figures.from_json((task.folder / worker.FIGURES_FILE).read_text()), job.policy)
 
 
 def _as_original(verdict: Verdict) -> Verdict:
@@ -121,7 +118,7 @@ def write_report(job: Job, outcome: Outcome, report_uri: str) -> None:
         "candidates": [verdict.to_json() for verdict in outcome.verdicts],
     }
     Path(report_uri, "candidates.json").write_text(json.dumps(report, indent=1))
-    shutil.copy(job.scratch / outcome.chosen / "scores.npy", Path(report_uri, "judged.npy"))
+    shutil.copy(job.scratch / outcome.chosen / worker.SCORES_FILE, Path(report_uri, "judged.npy"))
 
 
 def read_judged(report_uri: str) -> np.ndarray:

@@ -1,16 +1,10 @@
-"""The process that builds or judges one candidate, so that a crash loses that candidate only.
-
-python -m components.rewriter.worker build TASK.json
-python -m components.rewriter.worker judge TASK.json
-"""
+"""What runs in a process of its own for each candidate: building it, and judging it."""
 
 from __future__ import annotations
 
 import json
-import sys
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 from components.rewriter import measure
 from components.rewriter.base import Contract, TrainedModel
@@ -18,33 +12,48 @@ from components.rewriter.techniques import TECHNIQUES
 from components.serving import examples
 from components.serving.servable import version_folder
 
-
-def build(task: dict[str, Any]) -> None:
-    """Writes the candidate `task["technique"]` of the model `task["model"]` to `task["candidate"]`."""
-    trained = TrainedModel(task["model"], Contract.from_json(task["contract"]))
-    folder = Path(task["candidate"])
-    folder.mkdir(parents=True)
-    TECHNIQUES[task["technique"]](trained, version_folder(folder))
-    trained.servable(task["technique"]).write(folder)
+FIGURES_FILE = "figures.json"
+SCORES_FILE = "scores.npy"
 
 
-def judge(task: dict[str, Any]) -> None:
-    """Writes `figures.json` and `scores.npy` beside the candidate's files."""
-    records = examples.read_split(task["examples"], task["split"], task["max_examples"])
-    figures, scores = measure.measure(task["candidate"], task["original"], records, task["label"])
-    folder = Path(task["candidate"])
-    measure.write_scores(folder / "scores.npy", scores)
-    (folder / "figures.json").write_text(json.dumps(asdict(figures)))
+@dataclass(frozen=True)
+class Task:
+    """One candidate.
+
+    Attributes:
+        technique: its name.
+        model_uri: the trained model's artifact folder.
+        contract: JSON of `base.Contract`.
+        folder: where the candidate is built.
+        original: the folder of the original, for comparison.
+        examples_uri: Examples to judge on.
+        split: the split to judge on.
+        label: label feature.
+        max_examples: at most so many examples are judged.
+    """
+
+    technique: str
+    model_uri: str
+    contract: str
+    folder: Path
+    original: Path
+    examples_uri: str
+    split: str
+    label: str
+    max_examples: int
 
 
-COMMANDS = {"build": build, "judge": judge}
+def build(task: Task) -> None:
+    """Writes the candidate's version folder and manifest."""
+    trained = TrainedModel(task.model_uri, Contract.from_json(task.contract))
+    task.folder.mkdir(parents=True)
+    TECHNIQUES[task.technique](trained, version_folder(task.folder))
+    trained.servable(task.technique).write(task.folder)
 
 
-def main() -> None:
-    """Entry point of the process."""
-    command, path = sys.argv[1:]
-    COMMANDS[command](json.loads(Path(path).read_text()))
-
-
-if __name__ == "__main__":
-    main()
+def judge(task: Task) -> None:
+    """Writes the candidate's figures and its scores: (N, C) float32, in file order."""
+    records = examples.read_split(task.examples_uri, task.split, task.max_examples)
+    figures, scores = measure.measure(str(task.folder), str(task.original), records, task.label)
+    measure.write_scores(task.folder / SCORES_FILE, scores)
+    (task.folder / FIGURES_FILE).write_text(json.dumps(asdict(figures)))

@@ -14,7 +14,7 @@ import tensorflow_transform as tft
 
 from modules import contract
 from modules.hparams import ImageHparams
-from modules.image.decode import decode_images
+from modules.image.decode import decode_image
 
 
 def preprocessing_fn(inputs: dict[str, tf.Tensor], custom_config: dict[str, Any]) -> dict[str, tf.Tensor]:
@@ -52,9 +52,17 @@ def _channel_moments(encoded: tf.Tensor, hparams: ImageHparams) -> tuple[tf.Tens
     the mean over pixels, and only C values per image go through the analyzer.
     """
     model = hparams.model
-    pixels = decode_images(encoded, height=model.height, width=model.width, channels=model.channels)
-    mean = tft.mean(tf.reduce_mean(pixels, axis=(1, 2)), reduce_instance_dims=False)
-    mean_square = tft.mean(tf.reduce_mean(tf.square(pixels), axis=(1, 2)), reduce_instance_dims=False)
+
+    def moments(one: tf.Tensor) -> tf.Tensor:
+        pixels = decode_image(one, height=model.height, width=model.width, channels=model.channels)
+        return tf.stack([tf.reduce_mean(pixels, axis=(0, 1)), tf.reduce_mean(tf.square(pixels), axis=(0, 1))])
+
+    # One image at a time: Transform's batches hold thousands, whose pixels
+    # together would not fit in memory.
+    per_image = tf.map_fn(
+        moments, encoded, fn_output_signature=tf.TensorSpec((2, model.channels), tf.float32)
+    )
+    mean, mean_square = tf.unstack(tft.mean(per_image, reduce_instance_dims=False))
     return mean, tf.maximum(mean_square - tf.square(mean), 0.0)
 
 

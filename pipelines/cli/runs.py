@@ -28,11 +28,12 @@ def command(root: str, limit: int) -> None:
     Example:
       headrace runs --limit 5
     """
-    store = Store(Workspace.open(root).metadata_path)
+    with Store(Workspace.open(root).metadata_path) as store:
+        records = store.runs()[:limit]
     table = Table(box=box.SIMPLE_HEAD)
     for column in ("run", "experiment", "state", "began", "duration", "accuracy", "version", "executed"):
         table.add_column(column, overflow="fold")
-    for record in store.runs()[:limit]:
+    for record in records:
         table.add_row(*_row(record))
     console().print(table)
 

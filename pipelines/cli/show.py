@@ -26,15 +26,17 @@ def command(run: str, root: str) -> None:
     Example:
       headrace show latest
     """
-    store = Store(Workspace.open(root).metadata_path)
-    record = store.find_run(run)
+    with Store(Workspace.open(root).metadata_path) as store:
+        record = store.find_run(run)
+        nodes = store.nodes(record.run_id)
+        summary = summarize(store, record.run_id)
     screen = console()
     screen.print(f"Run [bold]{record.run_id}[/bold]: {record.state}", highlight=False)
     error = record.details.get("error")
     if error:
         screen.print(f"Error: {error['headline']}\n  at: {error['place']}", style="red", highlight=False)
-    screen.print(_node_table(store.nodes(record.run_id)))
-    print_summary(screen, summarize(store, record.run_id))
+    screen.print(_node_table(nodes))
+    print_summary(screen, summary)
 
 
 def _node_table(nodes: list[NodeRecord]) -> Table:

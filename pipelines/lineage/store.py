@@ -1,8 +1,8 @@
 """ML Metadata behind one small interface: runs, nodes, artifacts.
 
-    store = Store(workspace.metadata_path)
-    store.runs()                    # newest first
-    store.nodes(run_id)             # what each node did
+    with Store(workspace.metadata_path) as store:
+        store.runs()                    # newest first
+        store.nodes(run_id)             # what each node did
 
 TFX's launcher writes executions, artifacts and events; this module adds one
 context per run (`HeadraceRun`) with what TFX does not record, and reads all.
@@ -11,16 +11,16 @@ context per run (`HeadraceRun`) with what TFX does not record, and reads all.
 from __future__ import annotations
 
 import json
-import sqlite3
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from ml_metadata.metadata_store import metadata_store
 from ml_metadata.proto import metadata_store_pb2 as pb
 
 from pipelines.errors import NotFoundError, WorkspaceError, nearest
+from pipelines.lineage.locking import exclusive
 
 _RUN_TYPE = "HeadraceRun"
 _TFX_RUN_TYPE = "pipeline_run"
@@ -73,23 +73,48 @@ class NodeRecord:
 
 
 class Store:
-    """The metadata store of a workspace. Not to be kept open across a fork."""
+    """The metadata store of a workspace, to be entered.
+
+    While it is entered no other process gets in, so that is to be short, and
+    never across a fork.
+    """
+
+    _store: Any
 
     def __init__(self, path: Path) -> None:
+        self._path = path
+        self._lock = exclusive(path)
+
+    def __enter__(self) -> Self:
         """Opens or makes the store.
 
         Raises:
             WorkspaceError: the file is no metadata store.
         """
-        self._path = path
-        _prepare_sqlite(path)
+        self._lock.__enter__()
+        try:
+            self._store = self._connect()
+        except BaseException:
+            self._lock.__exit__(None, None, None)
+            raise
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._store = None
+        self._lock.__exit__(None, None, None)
+
+    def _connect(self) -> Any:
         config = pb.ConnectionConfig()
-        config.sqlite.filename_uri = str(path)
+        config.sqlite.filename_uri = str(self._path)
         config.sqlite.connection_mode = pb.SqliteMetadataSourceConfig.READWRITE_OPENCREATE
         try:
-            self._store = metadata_store.MetadataStore(config)
+            return metadata_store.MetadataStore(config)
         except Exception as error:
-            raise _unreadable(path, error) from error
+            raise WorkspaceError(
+                f"The metadata store cannot be opened: {error}",
+                place=str(self._path),
+                remedy="Restore it from a backup, or move it away to begin a new history (artifacts stay).",
+            ) from error
 
     def begin_run(self, run_id: str, experiment: str, started: float, details: Mapping[str, Any]) -> None:
         """Records that a run has begun."""
@@ -219,26 +244,6 @@ class Store:
         if context is None:
             raise NotFoundError(f"There is no run {run_id!r}", place=str(self._path))
         return context
-
-
-def _prepare_sqlite(path: Path) -> None:
-    """Sets write-ahead logging, which lasts with the file: readers then never block writers."""
-    try:
-        connection = sqlite3.connect(path, timeout=30)
-        try:
-            connection.execute("PRAGMA journal_mode=WAL")
-        finally:
-            connection.close()
-    except sqlite3.Error as error:
-        raise _unreadable(path, error) from error
-
-
-def _unreadable(path: Path, error: Exception) -> WorkspaceError:
-    return WorkspaceError(
-        f"The metadata store cannot be opened: {error}",
-        place=str(path),
-        remedy="Restore it from a backup, or move it away to begin a new history (artifacts stay).",
-    )
 
 
 def _run_record(context: Any) -> RunRecord:

@@ -12,9 +12,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from tfx.orchestration.beam import beam_dag_runner
+from tfx.orchestration.portable import partial_run_utils
 
 from pipelines.runners import node, processes
 from pipelines.runners.local import Tick
+from pipelines.runners.metadata import LockedMetadata
 from pipelines.runners.node import RunFiles
 
 _POLL_S = 0.1
@@ -28,10 +30,7 @@ class _Node(beam_dag_runner.PipelineNodeAsDoFn):
 
     def _run_node(self) -> None:
         if self._pipeline_node.execution_options.run.perform_snapshot:
-            from tfx.orchestration import metadata
-            from tfx.orchestration.portable import partial_run_utils
-
-            with metadata.Metadata(self._mlmd_connection_config) as handle:
+            with LockedMetadata(self._deployment_config, self.files.metadata_path) as handle:
                 partial_run_utils.snapshot(handle, self._pipeline)
         task = node.NodeTask(self._pipeline, self._node_id, self.files, self.beam_args)
         if not node.run_node(task):

@@ -14,11 +14,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from tfx.orchestration import metadata
 from tfx.orchestration.local import runner_utils
 from tfx.orchestration.portable import partial_run_utils, tfx_runner
 
 from pipelines.runners import events, node, processes
+from pipelines.runners.metadata import LockedMetadata
 
 _POLL_S = 0.1
 Tick = Callable[[], None]
@@ -116,16 +116,17 @@ class LocalRunner(tfx_runner.IrBasedRunner):
             item for item in pipeline.nodes if item.pipeline_node.execution_options.run.perform_snapshot
         ]
         if marked:
-            pid = processes.fork(lambda: _take_snapshot(pipeline), self._files.folder / "run.log")
+            pid = processes.fork(
+                lambda: _take_snapshot(pipeline, self._files), self._files.folder / "run.log"
+            )
             _, status = os.waitpid(pid, 0)
             if status:
                 raise RuntimeError("the outputs of the earlier run could not be taken over")
 
 
-def _take_snapshot(pipeline: Any) -> bool:
+def _take_snapshot(pipeline: Any, files: node.RunFiles) -> bool:
     deployment = runner_utils.extract_local_deployment_config(pipeline)
-    connection = deployment.metadata_connection_config
-    with metadata.Metadata(getattr(connection, connection.WhichOneof("connection_config"))) as handle:
+    with LockedMetadata(deployment, files.metadata_path) as handle:
         partial_run_utils.snapshot(handle, pipeline)
     return True
 

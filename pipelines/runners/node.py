@@ -15,13 +15,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tfx.orchestration import metadata
 from tfx.orchestration.local import runner_utils
 from tfx.orchestration.portable import launcher
 
+from components import beam_worker
 from pipelines import errors
 from pipelines.lineage.store import Store
 from pipelines.runners import beam_options, events
+from pipelines.runners.metadata import LockedMetadata
 
 
 @dataclass(frozen=True)
@@ -49,6 +50,7 @@ def run_node(task: NodeTask) -> bool:
     log.append(events.Event(task.node_id, events.RUNNING, began))
     usage = resource.getrusage(resource.RUSAGE_SELF)
     try:
+        beam_worker.prepare()
         info = _launch(task)
     except Exception as error:
         traceback.print_exc()
@@ -65,10 +67,9 @@ def run_node(task: NodeTask) -> bool:
 def _launch(task: NodeTask) -> Any:
     deployment = runner_utils.extract_local_deployment_config(task.pipeline)
     node = find_node(task.pipeline, task.node_id)
-    connection = deployment.metadata_connection_config
     return launcher.Launcher(
         pipeline_node=node,
-        mlmd_connection=metadata.Metadata(getattr(connection, connection.WhichOneof("connection_config"))),
+        mlmd_connection=LockedMetadata(deployment, task.files.metadata_path),
         pipeline_info=task.pipeline.pipeline_info,
         pipeline_runtime_spec=task.pipeline.runtime_spec,
         executor_spec=runner_utils.extract_executor_spec(deployment, task.node_id),
@@ -90,31 +91,34 @@ def _record(task: NodeTask, info: Any, began: float, usage: resource.struct_rusa
     """
     if info is None or not info.execution_id:
         return events.SKIPPED
-    store = Store(task.files.metadata_path)
-    state = store.execution_state(info.execution_id)
-    if state not in (events.COMPLETE, events.CACHED):
-        return events.FAILED
-    now = resource.getrusage(resource.RUSAGE_SELF)
-    cpu = now.ru_utime + now.ru_stime - usage.ru_utime - usage.ru_stime
-    children = resource.getrusage(resource.RUSAGE_CHILDREN)
-    store.annotate_execution(
-        info.execution_id,
-        {
-            "wall_s": time.time() - began,
-            "cpu_s": cpu + children.ru_utime + children.ru_stime,
-            "peak_memory_mb": now.ru_maxrss / 1024,
-        },
-    )
+    with Store(task.files.metadata_path) as store:
+        state = store.execution_state(info.execution_id)
+        if state not in (events.COMPLETE, events.CACHED):
+            return events.FAILED
+        store.annotate_execution(info.execution_id, _costs(began, usage))
     return state
 
 
+def _costs(began: float, usage: resource.struct_rusage) -> dict[str, float]:
+    now = resource.getrusage(resource.RUSAGE_SELF)
+    cpu = now.ru_utime + now.ru_stime - usage.ru_utime - usage.ru_stime
+    children = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return {
+        "wall_s": time.time() - began,
+        "cpu_s": cpu + children.ru_utime + children.ru_stime,
+        "peak_memory_mb": now.ru_maxrss / 1024,
+    }
+
+
 def _failure(task: NodeTask, began: float, error: Exception | None) -> events.Event:
-    fields = errors.user_fields(error) if error else None
-    user_error = fields is not None
-    if fields is None:
-        fields = _disk_full(task, error) or _unknown(task, error)
+    by_user = (errors.user_fields(error) if error else None) or _disk_full(task, error)
     return events.Event(
-        task.node_id, events.FAILED, time.time(), time.time() - began, fields, user_error=user_error
+        task.node_id,
+        events.FAILED,
+        time.time(),
+        time.time() - began,
+        by_user or _unknown(task, error),
+        user_error=by_user is not None,
     )
 
 

@@ -1,0 +1,112 @@
+"""TFMA on predictions of our runtimes: exact metrics, thresholds and changes."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from components.evaluator import predict
+
+NAMES = ["a", "b", "c"]
+
+
+def test_columns_are_brought_into_another_order() -> None:
+    scores = np.array([[0.1, 0.2, 0.7]], np.float32)
+    np.testing.assert_allclose(predict.reorder(scores, ["c", "x", "a"], NAMES), [[0.7, 0.0, 0.1]])
+
+
+class FakeRuntime:
+    """Answers with the scores that stand in the record, as a model that knows classes a, b, c."""
+
+    def __init__(self, key: str) -> None:
+        from components.serving.servable import Servable, Signature
+
+        self._key = key
+        self.servable = Servable(
+            "fake", "identity", tuple(NAMES), (Signature("s", "examples"),), "scores", "classes"
+        )
+
+    def predict(self, raw, signature=None):
+        import tensorflow as tf
+
+        from components.serving.runtimes import Answer
+
+        values = [
+            tf.train.Example.FromString(record).features.feature[self._key].float_list.value[:]
+            for record in raw
+        ]
+        return Answer(np.array(values, np.float32), np.array([NAMES] * len(raw), object))
+
+
+@pytest.fixture
+def evaluate(monkeypatch, tmp_path, make_example):
+    """Runs TFMA on (label, candidate's answer, baseline's answer) rows."""
+    import apache_beam as beam
+
+    from components.evaluator import analyze
+    from pipelines import evaluation
+    from pipelines.config import Experiment
+
+    def one_hot(name: str) -> list[float]:
+        return [0.8 if name == other else 0.1 for other in NAMES]
+
+    def go(rows, *, baseline: bool, **settings):
+        monkeypatch.setattr(predict.runtimes, "load", FakeRuntime)
+        records = [
+            make_example(label=label, mine=one_hot(mine), other=one_hot(other)) for label, mine, other in rows
+        ]
+        experiment = Experiment.model_validate(
+            {"name": "e", "data": {"source": "digits"}, "evaluation": settings}
+        )
+        config = analyze.parse_config(evaluation.eval_config(experiment), has_baseline=baseline)
+        models = predict.Models("mine", "other" if baseline else "")
+        with beam.Pipeline(runner="FnApiRunner") as pipeline:
+            data = pipeline | beam.Create(records)
+            analyze.analyze(pipeline, data, models, config, "label", str(tmp_path))
+        return analyze.summarize(str(tmp_path), has_baseline=baseline)
+
+    return go
+
+
+ROWS = [("a", "a", "a"), ("a", "b", "a"), ("b", "b", "b"), ("b", "b", "c"), ("c", "c", "c")]
+
+
+def test_accuracy_overall_and_per_class(evaluate) -> None:
+    summary = evaluate(ROWS, baseline=False, min_accuracy=0.8, min_class_accuracy=0.5)
+    metrics = summary["metrics"]["candidate"]
+    assert metrics["overall"] == pytest.approx({"accuracy": 0.8, "example_count": 5.0})
+    assert metrics["label=a"]["accuracy"] == pytest.approx(0.5)
+    assert metrics["label=c"]["accuracy"] == pytest.approx(1.0)
+    assert summary["blessed"] is True
+    assert summary["failures"] == []
+    assert json.dumps(summary)
+
+
+def test_thresholds_overall_and_per_class_are_checked(evaluate) -> None:
+    summary = evaluate(ROWS, baseline=False, min_accuracy=0.9, min_class_accuracy=0.6)
+    assert summary["blessed"] is False
+    assert sorted(summary["failures"]) == [
+        "accuracy on all examples is 0.8000; expected at least 0.9",
+        "accuracy on label=a is 0.5000; expected at least 0.6",
+    ]
+
+
+def test_a_fall_below_the_baseline_is_refused(evaluate) -> None:
+    worse = [(label, other, mine) for label, mine, other in ROWS] + [("c", "a", "c")]
+    summary = evaluate(worse, baseline=True, min_accuracy=0.0, max_drop=0.01)
+    assert summary["metrics"]["candidate"]["overall"]["accuracy"] == pytest.approx(4 / 6)
+    assert summary["metrics"]["baseline"]["overall"]["accuracy"] == pytest.approx(5 / 6)
+    assert summary["blessed"] is False
+    assert "change against the baseline" in summary["failures"][0]
+
+
+def test_an_equal_model_is_blessed(evaluate) -> None:
+    summary = evaluate(ROWS, baseline=True, min_accuracy=0.5, max_drop=0.01)
+    assert summary["blessed"] is True
+
+
+def test_a_class_the_model_does_not_know_is_always_wrong(evaluate) -> None:
+    summary = evaluate([*ROWS, ("zebra", "a", "a")], baseline=False, min_accuracy=0.0)
+    assert summary["metrics"]["candidate"]["label=zebra"]["accuracy"] == 0.0

@@ -1,0 +1,66 @@
+"""The whole rewrite, with candidates that go wrong."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from components.errors import ServableError
+from components.rewriter import rewrite
+from components.rewriter.choose import Policy
+from components.serving import runtimes
+
+
+def job(model_uri, contract, examples_uri, scratch, **changes) -> rewrite.Job:
+    settings = {
+        "model_uri": str(model_uri),
+        "examples_uri": str(examples_uri),
+        "split": "validation",
+        "label": "label",
+        "contract": contract.to_json(),
+        "candidates": ["float16"],
+        "policy": Policy("size", 20.0, 0.95),
+        "max_examples": 100,
+        "seconds": 120.0,
+        "scratch": scratch,
+    }
+    return rewrite.Job(**{**settings, **changes})
+
+
+def test_a_candidate_is_built_judged_chosen_and_laid_out(
+    model_uri, contract, examples_uri, records, tmp_path
+) -> None:
+    scratch, servable, report = (tmp_path / name for name in ("scratch", "servable", "report"))
+    for folder in (scratch, servable, report):
+        folder.mkdir()
+    task = job(model_uri, contract, examples_uri, scratch, candidates=["float16", "no_such"])
+    outcome = rewrite.rewrite(task)
+    assert outcome.chosen == "float16"
+    lost = next(verdict for verdict in outcome.verdicts if verdict.name == "no_such")
+    assert not lost.qualified
+    assert "it could not be built: KeyError: 'no_such'" in lost.reason
+    rewrite.write_servable(task, outcome, str(servable))
+    rewrite.write_report(task, outcome, str(report))
+    # The judged answers are those of the bytes that go on.
+    judged = rewrite.read_judged(str(report))
+    answer = runtimes.load(servable).predict(records)
+    np.testing.assert_allclose(answer.scores, judged, atol=1e-6)
+    written = json.loads((report / "candidates.json").read_text())
+    assert [row["name"] for row in written["candidates"]] == ["identity", "float16", "no_such"]
+    assert written["candidates"][1]["figures"]["examples"] == 60
+
+
+def test_too_few_examples_keep_the_original(model_uri, contract, examples_uri, tmp_path) -> None:
+    task = job(model_uri, contract, examples_uri, tmp_path, policy=Policy("size", 1.0, 0.95))
+    outcome = rewrite.rewrite(task)
+    assert outcome.chosen == "identity"
+    assert "60 examples are too few" in outcome.verdicts[1].reason
+
+
+def test_an_original_that_cannot_be_loaded_is_an_error(contract, examples_uri, tmp_path) -> None:
+    (tmp_path / "scratch").mkdir()
+    with pytest.raises(ServableError, match="The trained model itself cannot be served"):
+        rewrite.rewrite(job(Path("/nowhere"), contract, examples_uri, tmp_path / "scratch"))

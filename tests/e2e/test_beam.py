@@ -1,0 +1,80 @@
+"""Other ways to run Beam give the same files and statistics as the default."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.waiting import wait_until
+
+pytestmark = pytest.mark.e2e
+
+
+@pytest.fixture(scope="module")
+def data_part(headrace, tmp_path_factory):
+    """Runs the chain as far as statistics with given Beam options; returns what it wrote."""
+
+    def go(*beam_args: str) -> tuple[dict[str, bytes], object]:
+        workspace = tmp_path_factory.mktemp("beam") / "workspace"
+        options = [f"--beam-arg={option}" for option in beam_args]
+        done = headrace("run", "digits", "--workspace", str(workspace), "--to", "StatisticsGen", *options)
+        assert done.code == 0, done.err
+        root = workspace / "artifacts" / "digits"
+        files = sorted((root / "ExampleGen" / "examples").rglob("*.gz"))
+        return {path.parent.name: path.read_bytes() for path in files}, _statistics(root)
+
+    return go
+
+
+def _statistics(root: Path) -> dict[str, tuple[int, ...]]:
+    """Per split: examples, and of each feature how many values there are and how many are distinct."""
+    from tensorflow_metadata.proto.v0 import statistics_pb2
+
+    found = {}
+    for path in sorted((root / "StatisticsGen").rglob("FeatureStats.pb")):
+        dataset = statistics_pb2.DatasetFeatureStatisticsList.FromString(path.read_bytes()).datasets[0]
+        counts = [dataset.num_examples]
+        for feature in sorted(dataset.features, key=lambda item: item.path.step[0]):
+            counts += [feature.string_stats.common_stats.num_non_missing, feature.string_stats.unique]
+        found[path.parent.name] = tuple(counts)
+    return found
+
+
+@pytest.fixture(scope="module")
+def default(data_part):
+    return data_part()
+
+
+@pytest.fixture
+def job_service(tmp_path) -> Iterator[int]:
+    """Beam's own job service in a process of this machine."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    module = "apache_beam.runners.portability.local_job_service_main"
+    with open(tmp_path / "service.log", "w") as log:
+        process = subprocess.Popen([sys.executable, "-m", module, "-p", str(port)], stdout=log, stderr=log)
+
+    def listening() -> bool:
+        assert process.poll() is None, (tmp_path / "service.log").read_text()
+        with socket.socket() as client:
+            return client.connect_ex(("127.0.0.1", port)) == 0
+
+    wait_until(listening)
+    yield port
+    process.terminate()
+    process.wait(timeout=30)
+
+
+def test_two_worker_processes(default, data_part) -> None:
+    assert data_part("--direct_running_mode=multi_processing", "--direct_num_workers=2") == default
+
+
+def test_a_portable_runner_with_a_job_service(default, data_part, job_service: int) -> None:
+    options = ("--runner=PortableRunner", f"--job_endpoint=localhost:{job_service}")
+    assert data_part(*options, "--environment_type=LOOPBACK") == default

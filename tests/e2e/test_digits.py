@@ -1,0 +1,263 @@
+"""The digits chain, once, from the command line; then what a user sees of it.
+
+The tests of this file run in order and share one workspace: the first runs
+everything, the later ones rely on what it left.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from components.serving.servable import size_bytes
+from pipelines.lineage.store import Store
+from tests.conftest import ROOT
+from tests.waiting import wait_until
+
+pytestmark = pytest.mark.e2e
+
+NODES = {
+    "ExampleGen": {"examples", "report"},
+    "StatisticsGen": {"statistics"},
+    "SchemaGen": {"schema"},
+    "ExampleValidator": {"anomalies"},
+    "DataGate": {"report"},
+    "Transform": {"transform_graph", "transformed_examples", "updated_analyzer_cache"},
+    "Trainer": {"model", "model_run"},
+    "Rewriter": {"servable", "report"},
+    "Baseline": set(),
+    "Evaluator": {"evaluation", "blessing"},
+    "InfraValidator": {"blessing"},
+    "Pusher": {"pushed_model"},
+}
+
+
+@pytest.fixture(scope="module")
+def workspace(tmp_path_factory) -> Path:
+    return tmp_path_factory.mktemp("digits") / "workspace"
+
+
+@pytest.fixture(scope="module")
+def first(headrace, workspace):
+    """The first run of all."""
+    return headrace("run", "digits", "--workspace", str(workspace))
+
+
+@pytest.fixture(scope="module")
+def nodes(first, workspace):
+    with Store(workspace / "metadata.db") as store:
+        return {node.node: node for node in store.nodes(store.find_run("latest").run_id)}
+
+
+def test_the_command_ends_well_and_sums_up(first, workspace) -> None:
+    assert first.code == 0, first.err
+    assert re.search(r"Examples +357 test, 1,073 train, 367 validation", first.out)
+    accuracy = re.search(r"Accuracy +(0\.\d{4}) on the test split \(no earlier model", first.out)
+    assert accuracy and float(accuracy.group(1)) >= 0.97
+    for candidate in ("identity", "frozen", "float16"):
+        assert re.search(rf"^ +{candidate}", first.out, re.MULTILINE)
+    assert f"version 1 in {workspace}/serving/digits/1" in first.out
+    assert "Nodes       11 executed, 0 cached" in first.out
+    assert "Next        headrace show digits-" in first.out
+
+
+def test_library_chatter_stays_out_of_the_output(first) -> None:
+    assert first.err == ""
+    for noise in ("WARNING", "absl", "oneDNN", "Traceback"):
+        assert noise not in first.out
+
+
+def test_the_pushed_model_answers_with_plain_tensorflow(first, workspace) -> None:
+    """On scans of the test split, through both signatures, in a process without our code."""
+    code = f"""
+import glob, json, sys
+import numpy as np, tensorflow as tf
+model = tf.saved_model.load({str(workspace / "serving/digits/1")!r})
+files = glob.glob({str(workspace / "artifacts/digits/ExampleGen/examples/*/Split-test/*")!r})
+records = list(tf.data.TFRecordDataset(files, "GZIP").as_numpy_iterator())
+spec = {{"image": tf.io.FixedLenFeature([], tf.string), "label": tf.io.FixedLenFeature([], tf.string)}}
+parsed = tf.io.parse_example(records, spec)
+by_example = model.signatures["serving_default"](examples=tf.constant(records))
+by_image = model.signatures["predict_image"](image_bytes=parsed["image"])
+top = tf.gather(by_example["classes"][0], tf.argmax(by_example["scores"], 1))
+print(json.dumps({{
+    "count": len(records),
+    "accuracy": float(np.mean(top.numpy() == parsed["label"].numpy())),
+    "sums": by_example["scores"].numpy().sum(1).tolist(),
+    "difference": float(np.abs(by_example["scores"] - by_image["scores"]).max()),
+    "classes": sorted(name.decode() for name in by_image["classes"][0].numpy()),
+    "ours": [name for name in sys.modules if name.split(".")[0] in ("modules", "components", "pipelines")],
+}}))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd="/", check=False)
+    assert done.returncode == 0, done.stderr
+    answer = json.loads(done.stdout)
+    assert answer["count"] == 357
+    assert answer["accuracy"] >= 0.97
+    assert answer["difference"] < 1e-6
+    assert answer["classes"] == [str(digit) for digit in range(10)]
+    assert answer["ours"] == []
+    np.testing.assert_allclose(answer["sums"], 1.0, atol=1e-5)
+
+
+def test_metadata_holds_every_execution_and_artifact(nodes) -> None:
+    assert set(nodes) == set(NODES)
+    for name, outputs in NODES.items():
+        assert nodes[name].state == "complete", name
+        if name != "Baseline":
+            assert set(nodes[name].outputs) == outputs, name
+            assert re.fullmatch(r"[0-9a-f]{64}", nodes[name].properties["code_fingerprint"]), name
+            assert nodes[name].properties["wall_s"] > 0, name
+        for artifacts in nodes[name].outputs.values():
+            assert all(Path(artifact.uri).exists() for artifact in artifacts), name
+
+
+def test_the_pushed_bytes_are_the_blessed_bytes(nodes, workspace) -> None:
+    servable = nodes["Rewriter"].outputs["servable"][0]
+    blessing = nodes["Evaluator"].outputs["blessing"][0]
+    pushed = workspace / "serving" / "digits" / "1"
+    assert blessing.properties["blessed"] == 1
+    assert blessing.properties["current_model_id"] == servable.id
+    assert nodes["InfraValidator"].inputs["model"][0].id == servable.id
+    source = Path(servable.uri, "Format-Serving")
+    for path in source.rglob("*"):
+        if path.is_file():
+            assert (pushed / path.relative_to(source)).read_bytes() == path.read_bytes()
+    stamp = json.loads((pushed / "assets.extra" / "mlmd_uuid").read_text())
+    assert stamp["servable"] == str(servable.id)
+    assert stamp["run"].startswith("digits-")
+    assert size_bytes(pushed) < size_bytes(Path(nodes["Trainer"].outputs["model"][0].uri, "Format-Serving"))
+
+
+def test_candidates_were_measured_and_the_choice_recorded(nodes) -> None:
+    report = json.loads(Path(nodes["Rewriter"].outputs["report"][0].uri, "candidates.json").read_text())
+    figures = {row["name"]: row["figures"] for row in report["candidates"]}
+    assert set(figures) == {"identity", "frozen", "float16"}
+    assert figures["float16"]["size_bytes"] < figures["frozen"]["size_bytes"]
+    assert all(item["examples"] == 367 and item["agreement"] > 0.99 for item in figures.values())
+    assert all(item["latency_ms_p50"] > 0 and item["load_ms"] > 0 for item in figures.values())
+    assert report["chosen"] == nodes["Rewriter"].outputs["servable"][0].properties["technique"]
+
+
+@pytest.mark.parametrize("repetition", [2, 3])
+def test_identical_runs_execute_and_push_nothing(headrace, first, workspace, repetition: int) -> None:
+    done = headrace("run", "digits", "--workspace", str(workspace))
+    assert done.code == 0, done.err
+    assert "Nodes       0 executed, 11 cached" in done.out
+    assert "nothing new: this model was pushed before" in done.out
+    assert sorted(path.name for path in (workspace / "serving/digits").glob("[0-9]*")) == ["1"]
+
+
+def test_a_changed_setting_runs_what_depends_on_it(headrace, first, workspace) -> None:
+    done = headrace(
+        "run", "digits", "--workspace", str(workspace), "--set", "infra.examples=8", "--to", "InfraValidator"
+    )
+    assert done.code == 0, done.err
+    assert re.search(r"InfraValidator +done", done.out)
+    assert re.search(r"Rewriter +cached", done.out)
+
+
+def test_changed_code_is_not_cached(first, workspace, tmp_path) -> None:
+    """An edit in a helper that preprocessing imports re-runs Transform, and nothing before it."""
+    for package in ("pipelines", "components", "modules"):
+        shutil.copytree(ROOT / package, tmp_path / package)
+    helper = tmp_path / "modules" / "image" / "decode.py"
+    helper.write_text(helper.read_text() + "\n\ndef unused() -> int:\n    return 1\n")
+    done = subprocess.run(
+        [
+            *(sys.executable, "-m", "pipelines.cli.main", "run", "digits"),
+            *("--workspace", str(workspace), "--to", "Transform"),
+        ],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert re.search(r"DataGate +cached", done.stdout)
+    assert re.search(r"Transform +done", done.stdout)
+
+
+def test_a_run_can_start_at_a_node(headrace, first, workspace) -> None:
+    done = headrace(
+        "run",
+        "digits",
+        "--workspace",
+        str(workspace),
+        "--from",
+        "Evaluator",
+        "--to",
+        "Evaluator",
+        "--no-cache",
+    )
+    assert done.code == 0, done.err
+    assert re.search(r"Evaluator +done", done.out)
+    assert "Nodes       1 executed" in done.out
+
+
+def test_a_model_below_its_threshold_is_refused(headrace, first, workspace) -> None:
+    done = headrace("run", "digits", "--workspace", str(workspace), "--set", "evaluation.min_accuracy=0.9999")
+    assert done.code == 1, done.err
+    assert "accuracy on all examples is" in done.out
+    assert "expected at least 0.9999" in done.out
+    assert "Pushed      no; refused by evaluation" in done.out
+    assert sorted(path.name for path in (workspace / "serving/digits").glob("[0-9]*")) == ["1"]
+
+
+def test_ctrl_c_ends_a_run_cleanly(headrace, first, workspace) -> None:
+    """While the Trainer runs: its process ends, metadata says so, and the same command goes on."""
+    arguments = (
+        "run",
+        "digits",
+        "--workspace",
+        str(workspace),
+        "--set",
+        "train.epochs=2000",
+        "--to",
+        "Trainer",
+    )
+    runs = workspace / "runs"
+    before = set(runs.glob("digits-*"))
+
+    def interrupt(pid: int) -> None:
+        def training() -> bool:
+            started = [
+                path for path in set(runs.glob("digits-*")) - before if (path / "Trainer.log").exists()
+            ]
+            return any("Epoch 2/" in (path / "Trainer.log").read_text() for path in started)
+
+        wait_until(training)
+        os.kill(pid, signal.SIGINT)
+
+    done = headrace(*arguments, meanwhile=interrupt)
+    assert done.code == 1
+    assert "The run was interrupted" in done.err
+    assert "finished nodes are taken from the cache" in done.err
+    with Store(workspace / "metadata.db") as store:
+        record = store.find_run("latest")
+        assert record.state == "interrupted"
+        assert {node.node: node.state for node in store.nodes(record.run_id)}["Trainer"] == "canceled"
+
+
+def test_runs_and_show_tell_what_happened(headrace, first, workspace) -> None:
+    listed = headrace("runs", "--workspace", str(workspace))
+    assert listed.code == 0
+    for state in ("complete", "refused", "interrupted"):
+        assert state in listed.out
+    first_id = re.search(r"headrace show (\S+)", first.out)
+    assert first_id
+    shown = headrace("show", first_id.group(1), "--workspace", str(workspace))
+    assert shown.code == 0
+    for name in NODES:
+        assert re.search(rf"{name} +executed", shown.out), name
+    assert f"{workspace}/serving/digits/1" in shown.out

@@ -1,0 +1,92 @@
+"""Experiments: strict, with the nearest known name."""
+
+from __future__ import annotations
+
+import pytest
+
+from modules import hparams
+from pipelines import config
+from pipelines.errors import ConfigError, NotFoundError
+
+
+def test_every_experiment_that_ships_loads_and_says_what_it_takes() -> None:
+    assert "digits" in config.names()
+    for name in config.names():
+        experiment = config.load(name)
+        assert experiment.name == name
+        assert experiment.description and experiment.needs and experiment.takes
+
+
+def test_overrides_reach_nested_values_with_their_types() -> None:
+    experiment = config.load(
+        "digits",
+        [
+            "train.batch_size=16",
+            "model.filters=[8, 16]",
+            "beam.args=[--direct_num_workers=2]",
+            "push.model=m",
+        ],
+    )
+    assert experiment.train.batch_size == 16
+    assert experiment.model.filters == [8, 16]
+    assert experiment.beam.args == ["--direct_num_workers=2"]
+    assert experiment.model_name == "m"
+
+
+@pytest.mark.parametrize(
+    ("override", "headline", "remedy"),
+    [
+        ("train.epoch=3", "Unknown key 'train.epoch'", "Did you mean 'epochs'?"),
+        ("trian.epochs=3", "Unknown key 'trian'", "Did you mean 'train'?"),
+        ("train.epochs=many", "Received: epochs='many'", ""),
+        ("train.epochs=0", "greater than or equal to 1. Received: epochs=0", ""),
+        ("train.batch_size=2.5", "Received: batch_size=2.5", ""),
+        ("rewrite.objective=speed", "Received: objective='speed'", ""),
+        ("data.path=/some", "exactly one of data.source and data.path", ""),
+        ("train.epochs", "should look like key=value", "--set train.batch_size=64"),
+        ("name.first=x", "is a value, not a group", ""),
+        ("train=[", "not understood", ""),
+    ],
+)
+def test_mistakes_are_named(override: str, headline: str, remedy: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        config.load("digits", [override])
+    assert headline in caught.value.headline
+    assert remedy in caught.value.remedy
+    assert "--set" in caught.value.place
+
+
+def test_a_mistake_in_a_file_names_the_file(tmp_path) -> None:
+    path = tmp_path / "own.yaml"
+    path.write_text("data: {source: digits}\ntrain: {learning_rat: 0.1}\n")
+    with pytest.raises(ConfigError) as caught:
+        config.load(str(path))
+    assert caught.value.place == f"{path}, train.learning_rat"
+    assert caught.value.remedy == "Did you mean 'learning_rate'?"
+
+
+@pytest.mark.parametrize("text", ["a: [1", "- a\n- b", "data: !!python/object/apply:os.getcwd []", "a: \xff"])
+def test_files_that_are_no_experiment(tmp_path, text: str) -> None:
+    path = tmp_path / "own.yaml"
+    path.write_bytes(text.encode("latin-1"))
+    with pytest.raises(ConfigError):
+        config.load(str(path))
+
+
+def test_unknown_names_suggest_the_nearest(tmp_path) -> None:
+    with pytest.raises(NotFoundError, match="Did you mean 'digits'"):
+        config.load("digit")
+    with pytest.raises(NotFoundError, match="no such experiment file"):
+        config.load(str(tmp_path / "none.yaml"))
+
+
+def test_the_file_name_is_the_default_name(tmp_path) -> None:
+    path = tmp_path / "my-photos.yaml"
+    path.write_text("data: {path: x}\n")
+    assert config.load(str(path)).name == "my-photos"
+
+
+def test_settings_and_hyperparameters_have_the_same_names() -> None:
+    assert set(config.Train.model_fields) == set(hparams.field_names(hparams.TrainHparams))
+    model = set(config.Model.model_fields) - {"family"}
+    assert model == set(hparams.field_names(hparams.ImageModelHparams))
