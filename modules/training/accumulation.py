@@ -16,7 +16,9 @@ import tensorflow as tf
 Tensors = list[tf.Tensor]
 
 
-def accumulate(function: Callable[..., Tensors], batch: tuple[Any, ...], micro_batches: int) -> Tensors:
+def accumulate(
+    function: Callable[..., Tensors], batch: tuple[Any, ...], micro_batches: int, *, unroll: bool = False
+) -> Tensors:
     """Sum of `function(*micro_batch)` over the micro-batches.
 
     Sizes differ by at most one row, larger ones first, so any batch can be
@@ -26,9 +28,14 @@ def accumulate(function: Callable[..., Tensors], batch: tuple[Any, ...], micro_b
         function: returns tensors whose shapes do not depend on the rows.
         batch: nested tensors, (B, ...) each.
         micro_batches: at least 1.
+        unroll: repeat the function in the graph, where it cannot be in a loop
+            since it talks to other replicas; needs a row for each micro-batch.
     """
     if micro_batches == 1:
         return function(*batch)
+    if unroll:
+        parts = [function(*cut(batch, index, micro_batches)) for index in range(micro_batches)]
+        return [tf.add_n(terms) for terms in zip(*parts, strict=True)]
     rows = tf.shape(tf.nest.flatten(batch)[0])[0]
     count = tf.minimum(tf.constant(micro_batches), tf.maximum(rows, 1))
 

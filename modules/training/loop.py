@@ -32,6 +32,7 @@ from modules.training.precision import FLOAT16, LossScale
 from modules.training.progress import Progress
 from modules.training.session import Session
 from modules.training.signals import Terminated, TerminationFlag
+from modules.training.statistics import ReplicaStatistics
 from modules.training.steps import EvalSteps, StepPlan, StepsResult, TrainSteps
 from modules.training.stopping import LossWatch, Plateau
 from modules.training.xla import XlaChooser
@@ -57,7 +58,7 @@ class FitReport:
         seconds: in this process, compiling and evaluating included.
         examples_per_second: of training alone, without the calls that compile.
         parameters: of the model.
-        input_wait_share: of the training time, in [0, 1].
+        input_wait_share: of the training time, in [0, 1]; None where it cannot be measured.
         skipped_steps: for overflow in float16.
         resumed_from_step: 0 where the training was not resumed.
         choices: what was chosen by device or timing, and why.
@@ -71,7 +72,7 @@ class FitReport:
     seconds: float
     examples_per_second: float
     parameters: int
-    input_wait_share: float
+    input_wait_share: float | None
     skipped_steps: int
     resumed_from_step: int
     choices: dict[str, Any]
@@ -173,6 +174,7 @@ class _Training:
             self._plan = _plan(model, session, class_counts, self._per_epoch)
             self._steps = TrainSteps(model, self._optimizer, self._plan)
         self._eval = EvalSteps(model, self._plan)
+        self._statistics = ReplicaStatistics(model, self._plan.strategy)
         self._watch = LossWatch(model.variables, hparams.early_stopping_patience)
         self._plateau = Plateau(hparams.reduce_on_plateau_patience, hparams.reduce_on_plateau_factor)
         self._history: dict[str, list[float]] = {}
@@ -181,7 +183,7 @@ class _Training:
         self._skipped = 0
         self._train_s = self._wait_s = self._steady_s = 0.0
         self._steady_examples = 0.0
-        self._last_saved_step, self._last_saved_at = 0, clock()
+        self._last_saved_at = clock()
         self._progress = Progress(
             epochs=hparams.epochs, steps_per_epoch=self._per_epoch, echo=self._say, clock=clock
         )
@@ -325,6 +327,7 @@ class _Training:
 
     def _evaluate(self) -> dict[str, float]:
         """Validation means, of the averaged weights where there are any; keeps the best."""
+        self._statistics.merge()
         average = self._plan.average
         with average.applied() if average else contextlib.nullcontext():
             means = self._eval.run(
@@ -351,13 +354,20 @@ class _Training:
         placement = self._session.placement
         if placement.workers == 1:
             return dataset
-        return dataset.map(lambda *batch: cut(batch, placement.worker, placement.workers))
+        micro_batches = self._hparams.accumulate_steps
+
+        def rows(*batch: Any) -> Any:
+            cuts = [cut(batch, index, micro_batches) for index in range(micro_batches)]
+            parts = [cut(each, placement.worker, placement.workers) for each in cuts]
+            return tf.nest.map_structure(lambda *tensors: tf.concat(tensors, 0), *parts)
+
+        return dataset.map(rows)
 
     def _rate(self) -> float:
-        return float(self._optimizer.learning_rate)
+        return float(self._optimizer.learning_rate.numpy())
 
     def _agreed(self, raised: bool) -> bool:
-        """Whether any worker was told to stop; all must stop after the same step."""
+        """Whether it is so in any worker; what all must do after the same step is decided by it."""
         placement = self._session.placement
         if placement.workers == 1:
             return raised
@@ -369,7 +379,8 @@ class _Training:
         checkpoint = self._hparams.checkpoint
         by_steps = bool(checkpoint.every_steps) and self._step % checkpoint.every_steps == 0
         minutes = (self._clock() - self._last_saved_at) / 60
-        return by_steps or bool(checkpoint.every_minutes and minutes >= checkpoint.every_minutes)
+        by_time = bool(checkpoint.every_minutes) and minutes >= checkpoint.every_minutes
+        return by_steps or self._agreed(by_time)
 
     def _groups(self) -> dict[str, Sequence[Any]]:
         groups: dict[str, Sequence[Any]] = {
@@ -384,11 +395,14 @@ class _Training:
         return groups
 
     def _save(self) -> None:
-        if self._store is None or not self._session.is_chief:
+        if self._store is None:
+            return
+        self._last_saved_at = self._clock()
+        self._statistics.merge()
+        if not self._session.is_chief:
             return
         arrays = {**checkpoints.to_arrays(self._groups()), **self._watch.arrays()}
         self._store.save(Checkpoint(self._step, arrays, self._position()))
-        self._last_saved_step, self._last_saved_at = self._step, self._clock()
 
     def _position(self) -> dict[str, Any]:
         return {
@@ -428,16 +442,24 @@ class _Training:
             self._hparams.xla,
             remaining_steps=self._hparams.epochs * self._per_epoch - self._step,
             recorded=recorded,
-            measure=not self._hparams.deterministic and self._session.placement.workers == 1,
+            measure=not self._hparams.deterministic
+            and self._session.placement.workers == 1
+            and not self._plan.synchronized,
         )
 
-    def _report(self, seconds: float) -> FitReport:
-        wait_share = self._wait_s / self._train_s if self._train_s else 0.0
-        if wait_share > INPUT_WAIT_WARNING:
+    def _wait_share(self) -> float | None:
+        if not self._plan.timed:
+            return None
+        share = self._wait_s / self._train_s if self._train_s else 0.0
+        if share > INPUT_WAIT_WARNING:
             self._say(
-                f"Warning: {wait_share:.0%} of the training time was spent waiting for input. "
+                f"Warning: {share:.0%} of the training time was spent waiting for input. "
                 "Decode less per step (smaller images, cached data) or give the input more cores."
             )
+        return round(share, 4)
+
+    def _report(self, seconds: float) -> FitReport:
+        wait_share = self._wait_share()
         choices = {"xla": self._xla.record()}
         if self._store is not None and self._session.is_chief:
             self._store.save_choices(choices)
@@ -450,7 +472,7 @@ class _Training:
             seconds=round(seconds, 3),
             examples_per_second=round(steady or self._progress.examples_per_second(), 1),
             parameters=self._model.count_params(),
-            input_wait_share=round(wait_share, 4),
+            input_wait_share=wait_share,
             skipped_steps=self._skipped,
             resumed_from_step=self._resumed_from,
             choices=choices,
@@ -490,7 +512,26 @@ def _plan(
         if hparams.ema_momentum
         else None,
         distributed=placement.distributed,
+        synchronized=_synchronize(model, session),
+        timed=not hparams.deterministic,
     )
+
+
+def _synchronize(model: keras.Model, session: Session) -> bool:
+    """Lets batch normalisation look across replicas where that is asked for; whether it does."""
+    hparams = session.hparams
+    if not hparams.sync_batch_norm or session.placement.replicas == 1:
+        return False
+    if hparams.xla in ("on", "autocluster"):
+        raise TrainingError(
+            "Synchronised batch normalisation cannot be compiled with XLA",
+            place="train.sync_batch_norm, train.xla",
+            remedy="Set train.xla: off, or train.sync_batch_norm: false.",
+        )
+    for layer in model._flatten_layers():
+        if isinstance(layer, keras.layers.BatchNormalization):
+            layer.synchronized = True
+    return True
 
 
 def _hooks(

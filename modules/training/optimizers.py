@@ -64,15 +64,19 @@ def _create(hparams: TrainHparams) -> keras.optimizers.Optimizer:
         )
     _check_options(optimizers[name], hparams.optimizer_options)
     try:
-        return optimizers[name](
+        optimizer = optimizers[name](
             learning_rate=schedules.peak_rate(hparams),
-            weight_decay=hparams.weight_decay or None,
+            weight_decay=hparams.weight_decay,
             **hparams.optimizer_options,
         )
     except (TypeError, ValueError) as error:
         raise TrainingError(
             f"The optimizer {name} refuses its options: {error}", place="train.optimizer_options"
         ) from error
+    if not hparams.weight_decay:
+        # Some refuse None when they are made; 0 would multiply every weight by 1.
+        optimizer.weight_decay = None
+    return optimizer
 
 
 def _check_options(optimizer: type[keras.optimizers.Optimizer], options: Mapping[str, Any]) -> None:

@@ -45,6 +45,9 @@ class StepPlan:
         loss_scale: for float16, else None.
         average: of the weights, or None.
         distributed: whether the strategy is more than TensorFlow's default.
+        synchronized: whether layers look across replicas (batch normalisation).
+        timed: whether waiting for input is measured; TensorFlow has no clock in
+            its graphs under op determinism.
     """
 
     strategy: tf.distribute.Strategy
@@ -58,6 +61,8 @@ class StepPlan:
     loss_scale: LossScale | None = None
     average: WeightAverage | None = None
     distributed: bool = False
+    synchronized: bool = False
+    timed: bool = True
 
     @property
     def replicas(self) -> int:
@@ -72,7 +77,7 @@ class StepsResult:
         sums: `loss` and each metric, summed over examples; and `examples`.
         bad_step: first step (from 0) whose loss or gradient was not finite, or None.
         bad_tensors: the names of what was not finite in that step.
-        wait_s: seconds that the steps waited for input.
+        wait_s: seconds that the steps waited for input; 0 where that is not measured.
         skipped: steps without an update, for overflow in float16.
     """
 
@@ -136,11 +141,7 @@ class TrainSteps:
         count = len(self._variables) + 1
 
         def body(index: Any, sums: Any, bad: Any, flags: Any, wait: Any, skipped: Any) -> tuple[Any, ...]:
-            began = tf.timestamp()
-            with tf.control_dependencies([began]):
-                batch = next(self._iterator)
-            with tf.control_dependencies(tf.nest.flatten(batch)):
-                waited = tf.timestamp() - began
+            batch, waited = self._next()
             if jit:
                 batch = tf.nest.map_structure(self._whole, batch)
             # The weights may only move once the wait was measured.
@@ -170,6 +171,16 @@ class TrainSteps:
             return tuple(tf.while_loop(lambda i, *_: i < steps, body, start, parallel_iterations=1)[1:])
 
         return many
+
+    def _next(self) -> tuple[Batch, tf.Tensor]:
+        """The next batch, and the seconds it was waited for."""
+        if not self._plan.timed:
+            return next(self._iterator), tf.constant(0.0, tf.float64)
+        began = tf.timestamp()
+        with tf.control_dependencies([began]):
+            batch = next(self._iterator)
+        with tf.control_dependencies(tf.nest.flatten(batch)):
+            return batch, tf.timestamp() - began
 
     def _whole(self, tensor: tf.Tensor) -> tf.Tensor:
         return tf.ensure_shape(tensor, [self._plan.batch_size, *tensor.shape[1:]])
@@ -202,9 +213,13 @@ class TrainSteps:
         strategy = self._plan.strategy
         micro = _compiled(self._micro_batch, jit)
 
+        def part(*batch: Any) -> list[tf.Tensor]:
+            return micro(*replica_part(batch))
+
         def gradients(*batch: Any) -> tuple[list[tf.Tensor], tf.Tensor, tf.Tensor]:
-            part = replica_part(batch)
-            outputs = accumulate(micro, part, self._plan.micro_batches)
+            # Micro-batches are cut first, so that replicas that normalise a
+            # micro-batch together see what one device would see.
+            outputs = accumulate(part, batch, self._plan.micro_batches, unroll=self._plan.synchronized)
             context = tf.distribute.get_replica_context()
             return self._mean_gradients(*context.all_reduce(tf.distribute.ReduceOp.SUM, outputs))
 
