@@ -551,6 +551,8 @@ def _hooks(
 @tf.function(autograph=False)
 def _any_worker(strategy: tf.distribute.Strategy, flag: tf.Tensor) -> tf.Tensor:
     def replica(value: tf.Tensor) -> tf.Tensor:
-        return tf.distribute.get_replica_context().all_reduce(tf.distribute.ReduceOp.SUM, value)
+        # An argument of the graph has no device yet, which the reduction needs.
+        here = tf.identity(value)
+        return tf.distribute.get_replica_context().all_reduce(tf.distribute.ReduceOp.SUM, here)
 
     return strategy.experimental_local_results(strategy.run(replica, args=(flag,)))[0]

@@ -36,7 +36,7 @@ class ReplicaStatistics:
     def _reduced(self) -> list[tf.Tensor]:
         def replica() -> list[tf.Tensor]:
             context = tf.distribute.get_replica_context()
-            values = [tf.convert_to_tensor(variable) for variable in self._variables]
+            values = [tf.identity(variable) for variable in self._variables]
             return list(context.all_reduce(tf.distribute.ReduceOp.MEAN, values))
 
         results = self._strategy.run(replica)

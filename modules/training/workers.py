@@ -61,14 +61,27 @@ def run(function: str, fn_args: Any, hparams: TrainHparams) -> None:
     spec = folder / "call.json"
     passed = {name: _plain(getattr(fn_args, name, None)) for name in _PASSED}
     spec.write_text(json.dumps({"function": function, "fn_args": passed}))
+    failures = 0
     for restart in range(_MAX_RESTARTS + 1):
-        if _one_round(spec, hparams.local_workers, folder, restart):
+        codes = _one_round(spec, hparams.local_workers, folder, restart)
+        if not any(codes):
             return
+        # One that was killed may go well the next time; one that raised hardly will.
+        failures += 0 if min(codes) < 0 else 1
+        if failures > 1:
+            break
     raise TrainingError(
-        f"Workers died {_MAX_RESTARTS + 1} times",
+        f"Workers died {restart + 1} times; the last time with {_last_line(folder, restart, codes)}",
         place=str(folder),
         remedy="Their logs there end with the reason.",
     )
+
+
+def _last_line(folder: Path, restart: int, codes: list[int]) -> str:
+    """How the first of the failed workers ended."""
+    index = next(index for index, code in enumerate(codes) if code)
+    lines = (folder / f"worker-{index}-{restart}.log").read_text(errors="replace").strip().splitlines()
+    return lines[-1][:300] if lines else f"code {codes[index]}"
 
 
 def _plain(value: Any) -> Any:
@@ -77,14 +90,14 @@ def _plain(value: Any) -> Any:
     return [_plain(item) for item in value] if isinstance(value, (list, tuple)) else value
 
 
-def _one_round(spec: Path, count: int, folder: Path, restart: int) -> bool:
-    """Runs all workers once; True where all went well."""
+def _one_round(spec: Path, count: int, folder: Path, restart: int) -> list[int]:
+    """Runs all workers once; their exit codes, 0 for those that had to be ended for another."""
     addresses = [f"127.0.0.1:{port}" for port in _free_ports(count)]
     (folder / _ERROR_FILE).unlink(missing_ok=True)
     processes = [_start(spec, addresses, index, folder, restart) for index in range(count)]
     try:
         with _forward_sigterm(processes) as told:
-            well = _wait(processes)
+            codes = _wait(processes)
     finally:
         _end(processes)
     if told:
@@ -92,7 +105,7 @@ def _one_round(spec: Path, count: int, folder: Path, restart: int) -> bool:
     error = folder / _ERROR_FILE
     if error.exists():
         raise TrainingError(**json.loads(error.read_text()))
-    return well
+    return codes
 
 
 def _start(
@@ -138,14 +151,12 @@ def _forward_sigterm(processes: list[subprocess.Popen[bytes]]) -> Iterator[list[
         signal.signal(signal.SIGTERM, before)
 
 
-def _wait(processes: list[subprocess.Popen[bytes]]) -> bool:
+def _wait(processes: list[subprocess.Popen[bytes]]) -> list[int]:
     """Waits until all have ended well, or one has not."""
     while True:
         codes = [process.poll() for process in processes]
-        if any(code for code in codes):
-            return False
-        if all(code == 0 for code in codes):
-            return True
+        if any(codes) or None not in codes:
+            return [code or 0 for code in codes]
         time.sleep(_POLL_S)
 
 
