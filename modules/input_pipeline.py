@@ -85,6 +85,9 @@ class TrainingStream:
         """
 
         def one_epoch(number: tf.Tensor) -> tf.data.Dataset:
+            # Of this function alone: the process's seed must not count, and 0
+            # cannot be combined with a seed that is a tensor.
+            tf.compat.v1.get_default_graph().seed = 1
             shuffled = self.dataset.shuffle(
                 min(_SHUFFLE_BUFFER, max(self.examples, 1)),
                 seed=self.seed + number,

@@ -21,6 +21,7 @@ from modules.image import model as image_model
 from modules.image.decode import decode_image, decode_images
 from modules.training import identity, loop, workers
 from modules.training.checkpoints import CheckpointStore
+from modules.training.report import FitReport
 from modules.training.session import Session, in_float32, prepare
 
 if TYPE_CHECKING:
@@ -167,7 +168,7 @@ def _save(
     model: keras.Model,
     class_names: list[str],
     hparams: ImageHparams,
-    report: loop.FitReport,
+    report: FitReport,
 ) -> None:
     size = {
         "height": hparams.model.height,

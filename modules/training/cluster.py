@@ -5,9 +5,11 @@ cluster = read(os.environ)      # None where TF_CONFIG is not set
 
 from __future__ import annotations
 
+import contextlib
 import json
 import socket
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +17,8 @@ from modules.errors import TrainingError
 
 VARIABLE = "TF_CONFIG"
 _EXAMPLE = '{"cluster": {"worker": ["host1:2222", "host2:2222"]}, "task": {"type": "worker", "index": 0}}'
+
+_RETRY_S = 0.2
 
 
 @dataclass(frozen=True)
@@ -66,6 +70,38 @@ def _members(config: Mapping[str, Any]) -> tuple[tuple[str, ...], int]:
 
 def _error(headline: str) -> TrainingError:
     return TrainingError(headline, place="environment, TF_CONFIG", remedy=f"For example {_EXAMPLE}")
+
+
+def wait_for_all(
+    members: Cluster, timeout_s: float, clock: Callable[[], float] = time.monotonic
+) -> list[str]:
+    """Waits until every other worker accepts connections; returns those that never did.
+
+    This worker's own port accepts meanwhile, so that all can find each other
+    before TensorFlow takes the ports over, which itself would wait for an hour.
+    """
+    deadline = clock() + timeout_s
+    missing = [address for index, address in enumerate(members.workers) if index != members.index]
+    with _listening(members.workers[members.index]):
+        while missing and clock() < deadline:
+            missing = unreachable(missing, timeout_s=1.0)
+            if missing:
+                time.sleep(_RETRY_S)
+    return missing
+
+
+@contextlib.contextmanager
+def _listening(address: str) -> Iterator[None]:
+    """A port of this machine that accepts connections, as far as it can be had."""
+    host, _, port = address.rpartition(":")
+    with socket.socket() as listener:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        # A name that is another machine's face of this one cannot be bound;
+        # the others then find this worker when TensorFlow has its port.
+        with contextlib.suppress(OSError, ValueError):
+            listener.bind((host, int(port)))
+            listener.listen(64)
+        yield
 
 
 def unreachable(addresses: Sequence[str], timeout_s: float = 2.0) -> list[str]:

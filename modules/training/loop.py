@@ -15,7 +15,6 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import keras
@@ -23,17 +22,16 @@ import tensorflow as tf
 
 from modules.errors import TrainingError
 from modules.input_pipeline import TrainingStream
-from modules.training import checkpoints, devices, fused_norm, losses, metrics, optimizers, schedules, seeds
+from modules.training import assembly, checkpoints, devices, fused_norm, optimizers, seeds
 from modules.training.accumulation import cut
-from modules.training.averaging import WeightAverage
 from modules.training.boards import Board, Trace
 from modules.training.checkpoints import Checkpoint, CheckpointStore
-from modules.training.precision import FLOAT16, LossScale
 from modules.training.progress import Progress
+from modules.training.report import FitReport, Totals
 from modules.training.session import Session
 from modules.training.signals import Terminated, TerminationFlag
 from modules.training.statistics import ReplicaStatistics
-from modules.training.steps import EvalSteps, StepPlan, StepsResult, TrainSteps
+from modules.training.steps import EvalSteps, StepsResult, TrainSteps
 from modules.training.stopping import LossWatch, Plateau
 from modules.training.xla import XlaChooser
 
@@ -44,42 +42,6 @@ _CALL_S = 0.25
 _MAX_STEPS_PER_CALL = 128
 # Workers must call the runtime in step, so they cannot follow their own clocks.
 _WORKER_STEPS_PER_CALL = 8
-
-
-@dataclass(frozen=True)
-class FitReport:
-    """What a training run did; `history` is metric name -> value per epoch.
-
-    Attributes:
-        history: `loss`, metrics, and both with `val_` before them.
-        epochs: trained.
-        best_epoch: from 1; its weights are the model's now.
-        steps: optimizer steps.
-        seconds: in this process, compiling and evaluating included.
-        examples_per_second: of training alone, without the calls that compile.
-        parameters: of the model.
-        input_wait_share: of the training time, in [0, 1]; None where it cannot be measured.
-        skipped_steps: for overflow in float16.
-        resumed_from_step: 0 where the training was not resumed.
-        choices: what was chosen by device or timing, and why.
-        system: devices, versions, precision, strategy, peak memory.
-    """
-
-    history: dict[str, list[float]]
-    epochs: int
-    best_epoch: int
-    steps: int
-    seconds: float
-    examples_per_second: float
-    parameters: int
-    input_wait_share: float | None
-    skipped_steps: int
-    resumed_from_step: int
-    choices: dict[str, Any]
-    system: dict[str, Any]
-
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 def fit(
@@ -129,23 +91,6 @@ def fit(
         return training.run(list(callbacks), flag, board, trace)
 
 
-@dataclass
-class _Totals:
-    """What is summed over a training or an epoch; part of a checkpoint."""
-
-    sums: dict[str, float] = field(default_factory=dict)
-    skipped: int = 0
-
-    def add(self, result: StepsResult) -> None:
-        self.skipped += result.skipped
-        for name, value in result.sums.items():
-            self.sums[name] = self.sums.get(name, 0.0) + value
-
-    def means(self) -> dict[str, float]:
-        examples = self.sums.get("examples") or 1.0
-        return {name: value / examples for name, value in self.sums.items() if name != "examples"}
-
-
 class _Training:
     """The state of one call of `fit`."""
 
@@ -161,7 +106,7 @@ class _Training:
         clock: Callable[[], float],
     ) -> None:
         hparams = session.hparams
-        _check_examples(stream, session.placement.replicas)
+        assembly.check_examples(stream, session.placement.replicas)
         self._model, self._stream, self._validation = model, stream, validation
         self._session, self._hparams, self._store = session, hparams, store
         self._echo, self._clock = echo, clock
@@ -171,7 +116,7 @@ class _Training:
         self._per_epoch = self._whole + (1 if self._rest else 0)
         with self._scope():
             self._optimizer = optimizers.build(hparams, model)
-            self._plan = _plan(model, session, class_counts, self._per_epoch)
+            self._plan = assembly.step_plan(model, session, class_counts, self._per_epoch)
             self._steps = TrainSteps(model, self._optimizer, self._plan)
         self._eval = EvalSteps(model, self._plan)
         self._statistics = ReplicaStatistics(model, self._plan.strategy)
@@ -179,7 +124,7 @@ class _Training:
         self._plateau = Plateau(hparams.reduce_on_plateau_patience, hparams.reduce_on_plateau_factor)
         self._history: dict[str, list[float]] = {}
         self._epoch = self._in_epoch = self._step = self._resumed_from = 0
-        self._totals = _Totals()
+        self._totals = Totals()
         self._skipped = 0
         self._train_s = self._wait_s = self._steady_s = 0.0
         self._steady_examples = 0.0
@@ -204,7 +149,7 @@ class _Training:
         self._xla = self._chooser(recorded)
         if self._hparams.xla == "autocluster":
             tf.config.optimizer.set_jit("autoclustering")
-        hooks = _hooks(callbacks, self._model, self._optimizer, self._hparams.epochs, self._per_epoch)
+        hooks = assembly.hooks(callbacks, self._model, self._optimizer, self._hparams.epochs, self._per_epoch)
         self._progress.begin(self._step)
         self._last_saved_at = self._clock()
         hooks.on_train_begin()
@@ -316,7 +261,7 @@ class _Training:
         for name, value in logs.items():
             self._history.setdefault(name, []).append(float(value))
         self._skipped += self._totals.skipped
-        self._epoch, self._in_epoch, self._totals = self._epoch + 1, 0, _Totals()
+        self._epoch, self._in_epoch, self._totals = self._epoch + 1, 0, Totals()
         if self._plateau.see(logs["val_loss"]):
             self._steps.rate_factor.assign(self._plateau.rate_factor)
         self._progress.epoch(self._epoch, logs)
@@ -371,7 +316,7 @@ class _Training:
         placement = self._session.placement
         if placement.workers == 1:
             return raised
-        return bool(_any_worker(placement.strategy, tf.constant(float(raised))) > 0)
+        return bool(assembly.any_worker(placement.strategy, tf.constant(float(raised))) > 0)
 
     def _due(self) -> bool:
         if self._store is None:
@@ -428,7 +373,7 @@ class _Training:
         checkpoints.assign(self._groups(), found.arrays, f"step {found.step}")
         self._step = self._resumed_from = found.step
         self._epoch, self._in_epoch = position["epoch"], position["in_epoch"]
-        self._totals = _Totals(dict(position["sums"]))
+        self._totals = Totals(dict(position["sums"]))
         self._skipped = position["skipped"]
         self._history = {name: list(values) for name, values in position["history"].items()}
         self._watch.load(position["watch"], found.arrays)
@@ -478,81 +423,3 @@ class _Training:
             choices=choices,
             system={**self._session.describe(), "peak_memory_mb": devices.peak_memory_mb()},
         )
-
-
-def _check_examples(stream: TrainingStream, replicas: int) -> None:
-    if stream.examples < max(replicas, 1):
-        raise TrainingError(
-            "The train split is empty"
-            if not stream.examples
-            else f"The train split has {stream.examples} examples for {replicas} replicas",
-            place="split train",
-            remedy="Give it a larger share (data.splits), or more data.",
-        )
-
-
-def _plan(
-    model: keras.Model, session: Session, class_counts: Sequence[int] | None, steps_per_epoch: int
-) -> StepPlan:
-    hparams, placement = session.hparams, session.placement
-    weights = None
-    if hparams.class_weights == "balanced" and class_counts is not None:
-        weights = losses.balanced_weights(class_counts)
-    return StepPlan(
-        strategy=placement.strategy,
-        loss=losses.build(hparams, weights),
-        metrics=metrics.for_loss(hparams.loss),
-        schedule=schedules.build(hparams, steps_per_epoch),
-        batch_size=hparams.batch_size,
-        micro_batches=hparams.accumulate_steps,
-        clip=hparams.clip,
-        clip_at=hparams.clip_at,
-        loss_scale=LossScale() if session.precision.policy == FLOAT16 else None,
-        average=WeightAverage(model.trainable_variables, hparams.ema_momentum)
-        if hparams.ema_momentum
-        else None,
-        distributed=placement.distributed,
-        synchronized=_synchronize(model, session),
-        timed=not hparams.deterministic,
-    )
-
-
-def _synchronize(model: keras.Model, session: Session) -> bool:
-    """Lets batch normalisation look across replicas where that is asked for; whether it does."""
-    hparams = session.hparams
-    if not hparams.sync_batch_norm or session.placement.replicas == 1:
-        return False
-    if hparams.xla in ("on", "autocluster"):
-        raise TrainingError(
-            "Synchronised batch normalisation cannot be compiled with XLA",
-            place="train.sync_batch_norm, train.xla",
-            remedy="Set train.xla: off, or train.sync_batch_norm: false.",
-        )
-    for layer in model._flatten_layers():
-        if isinstance(layer, keras.layers.BatchNormalization):
-            layer.synchronized = True
-    return True
-
-
-def _hooks(
-    callbacks: list[keras.callbacks.Callback],
-    model: keras.Model,
-    optimizer: keras.optimizers.Optimizer,
-    epochs: int,
-    steps: int,
-) -> keras.callbacks.CallbackList:
-    model.stop_training = False
-    if callbacks:
-        # Callbacks look for it there, as after `compile`.
-        model.optimizer = optimizer
-    return keras.callbacks.CallbackList(callbacks, model=model, epochs=epochs, steps=steps, verbose=0)
-
-
-@tf.function(autograph=False)
-def _any_worker(strategy: tf.distribute.Strategy, flag: tf.Tensor) -> tf.Tensor:
-    def replica(value: tf.Tensor) -> tf.Tensor:
-        # An argument of the graph has no device yet, which the reduction needs.
-        here = tf.identity(value)
-        return tf.distribute.get_replica_context().all_reduce(tf.distribute.ReduceOp.SUM, here)
-
-    return strategy.experimental_local_results(strategy.run(replica, args=(flag,)))[0]

@@ -30,7 +30,11 @@ def known() -> dict[str, type[keras.optimizers.Optimizer]]:
     return {
         name.lower(): value
         for name, value in vars(keras.optimizers).items()
-        if inspect.isclass(value) and issubclass(value, base) and value not in (base, wrapper)
+        if inspect.isclass(value)
+        and issubclass(value, base)
+        and value not in (base, wrapper)
+        # MultiOptimizer takes optimizers instead.
+        and "learning_rate" in inspect.signature(value).parameters
     }
 
 

@@ -24,7 +24,7 @@ FLOAT32, FLOAT16, BFLOAT16 = "float32", "mixed_float16", "mixed_bfloat16"
 
 # Below this a 16-bit policy does not pay for its casts between layers.
 _WORTH_IT = 1.3
-_PROBE_ROUNDS = 5
+_PROBE_ROUNDS = 15
 
 
 @dataclass(frozen=True)

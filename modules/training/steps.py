@@ -303,10 +303,10 @@ class EvalSteps:
         self._functions: dict[bool, Callable[..., tf.Tensor]] = {}
 
     def run(self, dataset: tf.data.Dataset, *, jit: bool) -> dict[str, float]:
-        """Means over a data set of (features, labels) batches.
+        """Means over a data set of (features, labels) batches; empty where it is empty.
 
         Args:
-            dataset: at least one batch.
+            dataset: finite.
             jit: compile with XLA; batches of another size than the first's are not.
         """
         total: Any = 0.0
@@ -315,6 +315,8 @@ class EvalSteps:
             rows = tf.nest.flatten(batch)[0].shape[0]
             whole = whole or rows
             total += self._function(jit and rows == whole)(batch).numpy()
+        if whole is None:
+            return {}
         *sums, examples = total.tolist()
         return {name: value / examples for name, value in zip(self._names, sums, strict=False)}
 

@@ -117,37 +117,15 @@ def _multi_worker(hparams: TrainHparams, members: cluster.Cluster | None) -> tf.
             place="train.strategy",
             remedy="Set it in every worker, or let the Trainer start workers with train.local_workers.",
         )
-    resolver = tf.distribute.cluster_resolver.TFConfigClusterResolver()
-    _limit_waiting(resolver.cluster_spec(), hparams.worker_timeout_s)
-    try:
-        return tf.distribute.MultiWorkerMirroredStrategy(cluster_resolver=resolver)
-    except (tf.errors.OpError, RuntimeError) as error:
-        others = [address for index, address in enumerate(members.workers) if index != members.index]
-        missing = cluster.unreachable(others) or others
+    missing = cluster.wait_for_all(members, hparams.worker_timeout_s)
+    if missing:
         raise TrainingError(
             f"Workers did not come within {hparams.worker_timeout_s:g} s: {', '.join(missing)}",
             place="environment, TF_CONFIG",
             remedy="Check that they run and that their addresses can be reached from here; "
             "train.worker_timeout_s sets how long to wait.",
-        ) from error
-
-
-def _limit_waiting(spec: tf.train.ClusterSpec, timeout_s: float) -> None:
-    """Bounds how long workers wait for each other, where TensorFlow would wait for an hour."""
-    # Not in TensorFlow's public interface; its strategy keeps what is configured before it.
-    from tensorflow.compiler.xla.tsl.protobuf import coordination_config_pb2
-    from tensorflow.python.distribute import multi_worker_util
-    from tensorflow.python.eager import context
-
-    jobs = [name for name in ("chief", "worker") if name in spec.jobs]
-    context.context().configure_coordination_service(
-        service_type="standalone",
-        service_leader=multi_worker_util.coordination_leader(spec),
-        cluster_register_timeout_in_ms=int(timeout_s * 1000),
-        coordinated_jobs=[
-            coordination_config_pb2.CoordinatedJob(name=name, num_tasks=spec.num_tasks(name)) for name in jobs
-        ],
-    )
+        )
+    return tf.distribute.MultiWorkerMirroredStrategy()
 
 
 def _tpu(hparams: TrainHparams, members: cluster.Cluster | None) -> tf.distribute.Strategy:

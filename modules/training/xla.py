@@ -92,6 +92,8 @@ class XlaChooser:
             self._first_s[jit] = seconds
             return False
         self._latest_s[jit] = seconds / steps
+        if self._open and jit != self.jit:
+            return True  # an epoch's last, smaller batch, which is never compiled
         if self._open:
             self._turn.append((steps, seconds))
             if sum(spent for _, spent in self._turn) >= _MIN_TURN_S:

@@ -93,12 +93,30 @@ def worker_fn(fn_args: Any) -> None:
     session = prepare(chosen)
     store = CheckpointStore(f"{fn_args.model_run_dir}/state", identity={"model": "small"})
     model, report = small.fit(
-        chosen, norm=norm, examples=72, session=session, store=store, echo=lambda line: print(line, flush=True)
+        chosen,
+        norm=norm,
+        examples=72,
+        session=session,
+        store=store,
+        echo=lambda line: print(line, flush=True),
     )
     if session.is_chief:
         np.savez(f"{fn_args.model_run_dir}/weights.npz", *small.weights(model))
         with open(f"{fn_args.model_run_dir}/report.json", "w") as file:
             json.dump(report.to_json(), file)
+
+
+def join(timeout_s: float) -> str:
+    """Joins the cluster of TF_CONFIG; returns the error's headline where that fails."""
+    from modules.errors import TrainingError
+    from modules.training.session import prepare
+    from tests.modules.training import small
+
+    try:
+        prepare(small.hparams(strategy="multi_worker", worker_timeout_s=timeout_s))
+    except TrainingError as error:
+        return error.headline
+    return "joined"
 
 
 if __name__ == "__main__":
