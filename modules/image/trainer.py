@@ -82,7 +82,7 @@ def run_fn(fn_args: FnArgs) -> None:
 def _servable(model: keras.Model, session: Session, build: Callable[[], keras.Model]) -> keras.Model:
     """The model in float32 and free of its strategy."""
     plain = session.precision.policy == "float32" and not session.placement.distributed
-    return model if plain and not session.hparams.recompute else in_float32(model, build)
+    return model if plain else in_float32(model, build)
 
 
 def _store(fn_args: FnArgs, hparams: ImageHparams, class_names: list[str]) -> CheckpointStore | None:

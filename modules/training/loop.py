@@ -27,6 +27,7 @@ from modules.training.accumulation import cut
 from modules.training.boards import Board, Trace
 from modules.training.checkpoints import Checkpoint, CheckpointStore
 from modules.training.progress import Progress
+from modules.training.recompute import recomputed
 from modules.training.report import FitReport, Totals
 from modules.training.session import Session
 from modules.training.signals import Terminated, TerminationFlag
@@ -82,6 +83,7 @@ def fit(
     """
     training = _Training(model, stream, validation, session, store, class_counts, echo, clock)
     with contextlib.ExitStack() as stack:
+        stack.enter_context(recomputed(model, enabled=session.hparams.recompute))
         stack.enter_context(fused_norm.fused(model, enabled=session.hparams.fused_normalization))
         flag = stack.enter_context(TerminationFlag())
         board = Board(board_folder if session.is_chief else "", histograms=session.hparams.histograms)

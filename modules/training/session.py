@@ -41,8 +41,6 @@ class Session:
             if self.placement.distributed:
                 stack.enter_context(self.placement.strategy.scope())
             stack.enter_context(precision.policy(self.precision.policy))
-            if self.hparams.recompute:
-                stack.enter_context(keras.RematScope(mode="full"))
             yield
 
     def describe(self) -> dict[str, Any]:

@@ -23,7 +23,11 @@ def mirrored(cases: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [_compare(one, two, case) for case in cases]
 
 
-SETTINGS = {"optimizer_options": {"momentum": 0.9}, "clip": "global_norm"}
+SETTINGS = {
+    "optimizer_options": {"momentum": 0.9},
+    "clip": "global_norm",
+    "early_stopping_patience": 100,
+}
 
 
 def _compare(one: Any, two: Any, case: dict[str, Any]) -> dict[str, Any]:
