@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import json
 import os
 import subprocess
 import sys
@@ -191,41 +192,41 @@ def _faster(plain: common.Measure, compiled: common.Measure) -> str:
     return "auto_xla" if ratios[1] >= 1.05 else "auto"
 
 
-def two_devices(task_name: str, batches: int) -> None:
-    """Prints the rate of two logical CPU devices; run in a process of its own."""
+def two_devices(task_name: str, batches: int, rounds: int) -> None:
+    """Prints the rates of `fit` and of two logical CPU devices; run in a process of its own."""
     cpu = tf.config.list_physical_devices("CPU")[0]
     tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
     task = next(task for task in tasks(batches) if task.name == task_name)
     with contextlib.ExitStack() as stack:
-        measure = ours(task, prepare(settings(strategy="mirrored")), jit=False, stack=stack)
-        print(max(measure() for _ in range(3)))
+        session = prepare(settings(strategy="mirrored"))
+        measures = {"fit": keras_fit(task), "ours": ours(task, session, jit=False, stack=stack)}
+        print(json.dumps(common.interleaved(measures, rounds)))
 
 
-def _two_devices_rate(task: Task) -> float:
-    command = [sys.executable, "-m", "bench.training", "--two-devices", task.name, str(task.batches)]
+def _two_devices(task: Task, rounds: int) -> common.Figure:
+    arguments = ["--two-devices", task.name, str(task.batches), str(rounds)]
+    command = [sys.executable, "-m", "bench.training", *arguments]
     out = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-    return float(out.strip().splitlines()[-1])
+    rates = json.loads(out.strip().splitlines()[-1])
+    return common.figure(f"train_{task.name}_two_devices", rates["ours"], rates["fit"], unit="examples/s")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="fewer rounds, and the defaults only")
-    parser.add_argument("--two-devices", nargs=2, help=argparse.SUPPRESS)
+    parser.add_argument("--two-devices", nargs=3, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.two_devices:
-        two_devices(arguments.two_devices[0], int(arguments.two_devices[1]))
+        name, batches, rounds = arguments.two_devices
+        two_devices(name, int(batches), int(rounds))
         return
     facts = common.machine()
     figures = []
+    rounds = 3 if arguments.quick else 9
     for task in tasks(batches=8):
-        compared = compare(task, rounds=3 if arguments.quick else 9, quick=arguments.quick)
-        figures += compared
+        figures += compare(task, rounds, quick=arguments.quick)
         if not arguments.quick:
-            other = compared[0].other
-            rate = _two_devices_rate(task)
-            figures.append(
-                common.figure(f"train_{task.name}_two_devices", [rate], [other], unit="examples/s")
-            )
+            figures.append(_two_devices(task, rounds))
     common.report("training", figures, facts)
 
 

@@ -132,16 +132,20 @@ def _hparams(experiment: Experiment) -> dict[str, Any]:
 def _trainer(
     experiment: Experiment, workspace: Workspace, transform: Any, schema: channel.BaseChannel
 ) -> Any:
+    run_fn = RUN_FN.format(family=experiment.model.family)
+    # Checkpoints outlive the execution that wrote them, so they lie outside of
+    # its artifacts; other code does not go on from them.
+    code = fingerprint.of_modules([run_fn.rpartition(".")[0]])[:12]
+    state_root = workspace.training_root(experiment.name) / code
     return tfx.components.Trainer(
         examples=transform.outputs["transformed_examples"],
         transform_graph=transform.outputs["transform_graph"],
         schema=schema,
-        run_fn=RUN_FN.format(family=experiment.model.family),
+        run_fn=run_fn,
         # The trainer counts in epochs (custom_config), so no step limits here.
         train_args=tfx.proto.TrainArgs(splits=[TRAIN]),
         eval_args=tfx.proto.EvalArgs(splits=[VALIDATION]),
-        # Checkpoints outlive the execution that wrote them, so they lie beside its artifacts.
-        custom_config={**_hparams(experiment), "state_root": str(workspace.training_root(experiment.name))},
+        custom_config={**_hparams(experiment), "state_root": str(state_root)},
     )
 
 
