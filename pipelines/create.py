@@ -53,7 +53,7 @@ def create_pipeline(experiment: Experiment, workspace: Workspace, *, enable_cach
     transform = _transform(experiment, examples, schema)
     # Behind the gate: Transform would fail on bad data with a worse message.
     transform.add_upstream_node(data[-1])
-    trainer = _trainer(experiment, transform, schema)
+    trainer = _trainer(experiment, workspace, transform, schema)
     rewriter = _rewriter(experiment, trainer, examples)
     baseline = _baseline(rewriter)
     evaluator = _evaluator(experiment, examples, rewriter, baseline)
@@ -178,16 +178,23 @@ def _hparams(experiment: Experiment) -> dict[str, Any]:
     }
 
 
-def _trainer(experiment: Experiment, transform: Any, schema: channel.BaseChannel) -> Any:
+def _trainer(
+    experiment: Experiment, workspace: Workspace, transform: Any, schema: channel.BaseChannel
+) -> Any:
+    run_fn = RUN_FN.format(family=experiment.model.family)
+    # Checkpoints outlive the execution that wrote them, so they lie outside of
+    # its artifacts; other code does not go on from them.
+    code = fingerprint.of_modules([run_fn.rpartition(".")[0]])[:12]
+    state_root = workspace.training_root(experiment.name) / code
     return tfx.components.Trainer(
         examples=transform.outputs["transformed_examples"],
         transform_graph=transform.outputs["transform_graph"],
         schema=schema,
-        run_fn=RUN_FN.format(family=experiment.model.family),
+        run_fn=run_fn,
         # The trainer counts in epochs (custom_config), so no step limits here.
         train_args=tfx.proto.TrainArgs(splits=[TRAIN]),
         eval_args=tfx.proto.EvalArgs(splits=[VALIDATION]),
-        custom_config=_hparams(experiment),
+        custom_config={**_hparams(experiment), "state_root": str(state_root)},
     )
 
 

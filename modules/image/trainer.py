@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,7 +19,10 @@ from modules.errors import TrainingError
 from modules.hparams import ImageHparams
 from modules.image import model as image_model
 from modules.image.decode import decode_image, decode_images
-from modules.training import loop
+from modules.training import identity, loop, workers
+from modules.training.checkpoints import CheckpointStore
+from modules.training.report import FitReport
+from modules.training.session import Session, in_float32, prepare
 
 if TYPE_CHECKING:
     from tfx.components import FnArgs
@@ -34,29 +39,63 @@ def run_fn(fn_args: FnArgs) -> None:
             that is no finite number.
     """
     hparams = ImageHparams.from_config(fn_args.custom_config)
-    keras.utils.set_random_seed(hparams.train.seed)
+    if workers.wanted(hparams.train, os.environ):
+        workers.run(f"{__name__}.{run_fn.__name__}", fn_args, hparams.train)
+        return
+    session = prepare(hparams.train)
     transform = tft.TFTransformOutput(fn_args.transform_output)
     class_names = [name.decode() for name in transform.vocabulary_by_name(contract.LABEL_VOCABULARY)]
 
     train = _decoded(fn_args.train_files, transform, hparams, len(class_names))
     validation = _decoded(fn_args.eval_files, transform, hparams, len(class_names))
-    train_examples = _count(train, "train", class_names)
+    class_counts = _count(train, "train", class_names)
     _count(validation, "validation", class_names)
-
     mean, variance = _moments(fn_args.train_files, transform)
-    model = image_model.build(hparams.model, class_count=len(class_names), mean=mean, variance=variance)
-    batches = input_pipeline.training_batches(
-        train, batch_size=hparams.train.batch_size, seed=hparams.train.seed
-    )
+
+    def build() -> keras.Model:
+        return image_model.build(hparams.model, class_count=len(class_names), mean=mean, variance=variance)
+
+    with session.scope():
+        model = build()
+    store = _store(fn_args, hparams, class_names)
     report = loop.fit(
         model,
-        batches.map(_shift_fn(hparams), num_parallel_calls=input_pipeline.AUTOTUNE),
+        input_pipeline.TrainingStream(
+            train,
+            examples=sum(class_counts),
+            batch_size=hparams.train.batch_size,
+            seed=hparams.train.seed,
+            augment=_shift_fn(hparams),
+        ),
         input_pipeline.evaluation_batches(validation, batch_size=hparams.train.batch_size),
-        hparams.train,
-        train_examples=train_examples,
+        session,
+        store=store,
+        class_counts=class_counts,
+        board_folder=fn_args.model_run_dir if hparams.train.tensorboard else "",
     )
-    _check_finite(report)
-    _save(fn_args, model, class_names, hparams, report)
+    if session.is_chief:
+        _save(fn_args, _servable(model, session, build), class_names, hparams, report)
+        if store is not None:
+            store.clear()
+
+
+def _servable(model: keras.Model, session: Session, build: Callable[[], keras.Model]) -> keras.Model:
+    """The model in float32 and free of its strategy."""
+    plain = session.precision.policy == "float32" and not session.placement.distributed
+    return model if plain else in_float32(model, build)
+
+
+def _store(fn_args: FnArgs, hparams: ImageHparams, class_names: list[str]) -> CheckpointStore | None:
+    """Where this training's checkpoints lie: the same folder in every execution of the same training."""
+    if not hparams.state_root:
+        return None
+    parts = {
+        "model": identity.digest([asdict(hparams.model), class_names]),
+        "data": identity.files_digest([*fn_args.train_files, *fn_args.eval_files]),
+        "settings": identity.settings_digest(hparams.train),
+    }
+    folder = f"{hparams.state_root}/{identity.combined(parts)}"
+    return CheckpointStore(folder, identity=parts, keep=hparams.train.checkpoint.keep)
 
 
 def _decoded(
@@ -79,9 +118,10 @@ def _decoded(
     return dataset.map(decode, num_parallel_calls=input_pipeline.AUTOTUNE).cache()
 
 
-def _count(dataset: tf.data.Dataset, split: str, class_names: list[str]) -> int:
-    """Reads the split once (which fills its cache), checks labels, and counts."""
+def _count(dataset: tf.data.Dataset, split: str, class_names: list[str]) -> list[int]:
+    """Reads the split once (which fills its cache), checks labels, and counts each class."""
     count = 0
+    counts = np.zeros(len(class_names), np.int64)
     for _, labels in dataset.batch(1024).as_numpy_iterator():
         if not np.all(labels.sum(axis=1) == 1):
             raise TrainingError(
@@ -90,13 +130,14 @@ def _count(dataset: tf.data.Dataset, split: str, class_names: list[str]) -> int:
                 remedy=f"Classes seen in training: {', '.join(class_names)}. Correct the label, or add data.",
             )
         count += len(labels)
+        counts += labels.sum(axis=0).astype(np.int64)
     if not count:
         raise TrainingError(
             f"The {split} split is empty",
             place=f"split {split}",
             remedy="Give it a larger share (data.splits), or more data.",
         )
-    return count
+    return [int(value) for value in counts]
 
 
 def _moments(patterns: list[str], transform: tft.TFTransformOutput) -> tuple[list[float], list[float]]:
@@ -107,28 +148,19 @@ def _moments(patterns: list[str], transform: tft.TFTransformOutput) -> tuple[lis
     return first[contract.IMAGE_MEAN].numpy().tolist(), first[contract.IMAGE_VARIANCE].numpy().tolist()
 
 
-def _shift_fn(hparams: ImageHparams) -> Callable[[tf.Tensor, tf.Tensor], tuple[tf.Tensor, tf.Tensor]]:
+def _shift_fn(hparams: ImageHparams) -> input_pipeline.Augment | None:
     """Moves each batch by up to `augment_shift` pixels, edges repeated."""
     shift = hparams.model.augment_shift
+    if not shift:
+        return None
 
-    def apply(images: tf.Tensor, labels: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        if not shift:
-            return images, labels
+    def apply(images: tf.Tensor, labels: tf.Tensor, *, seed: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         padding = [[0, 0], [shift, shift], [shift, shift], [0, 0]]
         padded = tf.pad(images, padding, mode="SYMMETRIC")
-        return tf.image.random_crop(padded, tf.shape(images), seed=hparams.train.seed), labels
+        moved = tf.image.stateless_random_crop(padded, tf.shape(images), seed)
+        return tf.ensure_shape(moved, images.shape), labels
 
     return apply
-
-
-def _check_finite(report: loop.FitReport) -> None:
-    losses = report.history["loss"]
-    if not np.all(np.isfinite(losses)):
-        raise TrainingError(
-            "The training loss is not a finite number",
-            place=f"epoch {1 + int(np.argmin(np.isfinite(losses)))}",
-            remedy="Lower train.learning_rate, or lengthen train.warmup_fraction.",
-        )
 
 
 def _save(
@@ -136,7 +168,7 @@ def _save(
     model: keras.Model,
     class_names: list[str],
     hparams: ImageHparams,
-    report: loop.FitReport,
+    report: FitReport,
 ) -> None:
     size = {
         "height": hparams.model.height,
