@@ -207,6 +207,7 @@ class TabularHparams:
     inputs: TabularInputHparams
     model: TabularModelHparams
     train: TrainHparams
+    state_root: str = ""
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any]) -> Self:
@@ -221,6 +222,7 @@ class TabularHparams:
             inputs=TabularInputHparams.from_config(config["inputs"]),
             model=TabularModelHparams(**model),
             train=TrainHparams.from_config(config["train"]),
+            state_root=config.get("state_root", ""),
         )
 
 

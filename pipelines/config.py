@@ -106,13 +106,10 @@ class Validation(Stage):
 
     schema_file: str | None = Field(
         None,
-        description="A curated schema (headrace schema init); else it is inferred from the training split.",
+        description="A curated schema (headrace schema init); an inferred one stops nothing by itself.",
     )
     fail_on: list[str] = Field(
-        ["auto"],
-        description="Kinds of anomalies that stop a run, by TFDV's names in lower case, or all. auto: all "
-        "with a curated schema; with an inferred one all but texts that the training split has not, "
-        "since rare values and free texts differ between any two splits.",
+        ["all"], description="Kinds of anomalies that stop a run, by TFDV's names in lower case, or all."
     )
     drift: Distances = Field(
         Distances(default=0.3, features={}),

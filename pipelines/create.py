@@ -111,14 +111,12 @@ def _stats_options(experiment: Experiment) -> Any:
 
 
 def _schema_node(experiment: Experiment, statistics: Any) -> Any:
-    """The curated schema where there is one; else the training split's own."""
+    """The curated schema where there is one; else what all splits have in common."""
     path = experiment.validation.schema_file
     if path is None:
-        return tfx.components.SchemaGen(
-            statistics=statistics.outputs["statistics"],
-            infer_feature_shape=True,
-            exclude_splits=[VALIDATION, TEST],
-        )
+        # Of all splits: a column that is there in every training row and missing
+        # in one test row would else fail to parse there.
+        return tfx.components.SchemaGen(statistics=statistics.outputs["statistics"], infer_feature_shape=True)
     node = tfx.components.ImportSchemaGen(schema_file=str(Path(path).absolute())).with_id("SchemaGen")
     # TFX would take an edited file for the one it imported before.
     node.exec_properties["schema_digest"] = inputs.digest([path])
@@ -127,14 +125,12 @@ def _schema_node(experiment: Experiment, statistics: Any) -> Any:
 
 def _gate_settings(experiment: Experiment) -> dict[str, Any]:
     settings = experiment.validation
-    inferred = settings.schema_file is None
-    if inferred:
-        remedy = "Mend the data, or freeze and edit a schema (headrace schema init), or set validation.*."
+    if settings.schema_file is None:
+        remedy = "If the change is meant, raise validation.drift or validation.skew; else mend the data."
     else:
         remedy = f"Mend the data, or accept it: headrace schema accept {settings.schema_file} latest."
     return {
         "fail_on": settings.fail_on,
-        "inferred": inferred,
         "drift": settings.drift.model_dump(),
         "skew": settings.skew.model_dump(),
         "remedy": remedy,
