@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 import tensorflow as tf
 
 from components.errors import DataError
+from components.serving.servable import Servable, Signature
 
 
 def read_split(uri: str, split: str, limit: int | None = None) -> list[bytes]:
@@ -26,9 +27,31 @@ def read_split(uri: str, split: str, limit: int | None = None) -> list[bytes]:
 
 def labels_of(records: Sequence[bytes], feature: str) -> list[str]:
     """The label of each record, as text."""
+    return [value.decode() for value in values_of(records, feature)]
+
+
+def values_of(records: Sequence[bytes], feature: str) -> list[bytes]:
+    """The one value of a string feature in each record."""
     spec = {feature: tf.io.FixedLenFeature([], tf.string)}
-    parsed = tf.io.parse_example(tf.constant(list(records), tf.string), spec)[feature]
-    return [value.decode() for value in parsed.numpy()]
+    return list(tf.io.parse_example(tf.constant(list(records), tf.string), spec)[feature].numpy())
+
+
+def raw_inputs(
+    servable: Servable, records: Sequence[bytes], raw_features: Mapping[str, str]
+) -> dict[Signature, list[bytes]]:
+    """What each signature takes, cut out of serialized Examples.
+
+    Args:
+        servable: its first signature takes the records themselves.
+        records: serialized Examples.
+        raw_features: signature name -> the feature that it takes.
+    """
+    first, *others = servable.signatures
+    inputs = {first: list(records)}
+    for signature in others:
+        if signature.name in raw_features:
+            inputs[signature] = values_of(records, raw_features[signature.name])
+    return inputs
 
 
 def label_ids(labels: Sequence[str], class_names: Sequence[str]) -> np.ndarray:

@@ -13,8 +13,14 @@ from pipelines.errors import HeadraceError, nearest
 
 # name -> (module, one-line help): help is shown without importing any of them.
 COMMANDS = {
+    "bulk": ("pipelines.cli.bulk", "Run a served model over files, in batches on Beam."),
     "experiments": ("pipelines.cli.experiments", "List the experiments that ship."),
     "predict": ("pipelines.cli.predict", "Send images, texts or examples to a running server."),
+    "prune": ("pipelines.cli.prune", "Remove old versions of a model for good."),
+    "rollback": (
+        "pipelines.cli.rollback",
+        "Put an older version of a model in service, or a newer one again.",
+    ),
     "run": ("pipelines.cli.run", "Run an experiment: data to pushed model."),
     "runs": ("pipelines.cli.runs", "List the runs of a workspace."),
     "serve": ("pipelines.cli.serve", "Serve models by TensorFlow Serving's gRPC and REST API."),
