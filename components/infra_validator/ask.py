@@ -23,7 +23,7 @@ from components.serving.client import ModelClient, ServerError
 from components.serving.servable import Servable, Signature
 
 _REQUESTS = 300
-_SECONDS = 3.0
+_SECONDS = 2.0
 _WARM = 10
 
 Predictions = tuple[np.ndarray, list[list[str]]]
@@ -109,7 +109,7 @@ def by_rest(
 def measure(
     send: Callable[[Any], object], requests: Sequence[Any], clock: Callable[[], float] = time.perf_counter
 ) -> Latency:
-    """Sends requests one at a time: 300, or as many as fit into 3 s, after a few that do not count.
+    """Sends requests one at a time: 300, or as many as fit into 2 s, after a few that do not count.
 
     Args:
         send: returns when the answer is there.
