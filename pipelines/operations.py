@@ -11,9 +11,10 @@ come in the same order.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Self
 
 from components.errors import PushError, ServableError
 from components.serving import manifest
@@ -91,10 +92,12 @@ def roll_back(
         with Store(workspace.metadata_path) as store:
             target = _older(root) if to is None else to
             _check(root, target, force=force)
-            change = serving_root.put_in_service(root, target, Withdrawal("rollback", reason, now))
-            if not change.withdrawn and not change.restored:
-                return Rollback(change, None)
-            return Rollback(change, _record_rollback(store, model, change, reason, now))
+            withdrawal = Withdrawal("rollback", reason, now)
+            with _Record(store, ROLLBACK, model) as record:
+                change = serving_root.put_in_service(
+                    root, target, withdrawal, lambda coming: _announce(record, coming, withdrawal)
+                )
+            return Rollback(change, record.execution_id)
     except PushError as error:
         raise NotFoundError(error.headline, place=error.place, remedy=error.remedy) from error
     except OSError as error:
@@ -138,23 +141,46 @@ def _check(root: Path, target: int, *, force: bool) -> None:
         )
 
 
-def _record_rollback(store: Store, model: str, change: Change, reason: str, now: float) -> int:
-    pushed = pushed_artifacts(store, model)
-    roles = {
-        "in_service": [change.after],
-        "withdrawn": change.withdrawn,
-        "restored": change.restored,
-    }
-    return store.record_operation(
-        ROLLBACK,
+class _Record:
+    """An execution in ML Metadata that begins before folders are moved, and ends after."""
+
+    def __init__(self, store: Store, kind: str, model: str) -> None:
+        self._store, self._kind, self._model = store, kind, model
+        self.execution_id: int | None = None
+
+    def begin(self, properties: Mapping[str, str | int | float], roles: Mapping[str, Sequence[int]]) -> None:
+        """Records what is about to be done, and to which versions, by role."""
+        pushed = pushed_artifacts(self._store, self._model)
+        artifacts = {
+            role: [pushed[number] for number in numbers if number in pushed]
+            for role, numbers in roles.items()
+        }
+        self.execution_id = self._store.begin_operation(
+            self._kind, {"model": self._model, **properties}, artifacts
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if self.execution_id is not None:
+            self._store.end_operation(self.execution_id, ok=kind is None)
+
+
+def _announce(record: _Record, change: Change, withdrawal: Withdrawal) -> None:
+    record.begin(
         {
-            "model": model,
             "from_version": change.before or 0,
             "to_version": change.after,
-            "reason": reason,
-            "at": now,
+            "reason": withdrawal.reason,
+            "at": withdrawal.at,
         },
-        {role: _ids(pushed, numbers) for role, numbers in roles.items()},
+        {
+            "in_service": [change.after],
+            "withdrawn": change.withdrawn,
+            # ML Metadata keeps one event per artifact and execution.
+            "restored": [number for number in change.restored if number != change.after],
+        },
     )
 
 
@@ -167,10 +193,6 @@ def pushed_artifacts(store: Store, model: str) -> dict[int, int]:
         if destination.name.isdigit() and destination.parent.name == model:
             found[int(destination.name)] = artifact.id
     return found
-
-
-def _ids(pushed: dict[int, int], numbers: Iterable[int]) -> list[int]:
-    return [pushed[number] for number in numbers if number in pushed]
 
 
 def plan_prune(workspace: Workspace, model: str, keep: int, served: Iterable[int] = ()) -> PrunePlan:
@@ -207,14 +229,12 @@ def prune(workspace: Workspace, model: str, plan: PrunePlan, now: float) -> int 
     root = root_of(workspace, model)
     try:
         with Store(workspace.metadata_path) as store:
-            removed = serving_root.remove(root, plan.removed)
-            if not removed:
-                return None
-            return store.record_operation(
-                PRUNE,
-                {"model": model, "versions": ", ".join(map(str, removed)), "at": now},
-                {"removed": _ids(pushed_artifacts(store, model), removed)},
-            )
+            with _Record(store, PRUNE, model) as record:
+                if plan.removed:
+                    versions = ", ".join(map(str, plan.removed))
+                    record.begin({"versions": versions, "at": now}, {"removed": plan.removed})
+                serving_root.remove(root, plan.removed)
+            return record.execution_id
     except OSError as error:
         raise _not_writable(root, error) from error
 

@@ -55,7 +55,7 @@ def find(path: Path) -> Inputs:
     base = path if path.is_dir() else path.parent
     chosen = tuple(file for file, kind in kinds.items() if kind)
     ignored = tuple(str(file.relative_to(base)) for file, kind in kinds.items() if not kind)
-    return Inputs(known[0], chosen, ignored)  # type: ignore[arg-type]
+    return Inputs(known[0], chosen, ignored)
 
 
 def kind_of(path: Path) -> Kind | None:

@@ -23,7 +23,7 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Literal
@@ -101,7 +101,12 @@ def withdraw(root: Path, number: int, withdrawal: Withdrawal) -> Path:
         return _withdraw(root, number, withdrawal)
 
 
-def put_in_service(root: Path, target: int, withdrawal: Withdrawal) -> Change:
+def put_in_service(
+    root: Path,
+    target: int,
+    withdrawal: Withdrawal,
+    announce: Callable[[Change], None] = lambda change: None,
+) -> Change:
     """Makes `target` the highest version that servers see.
 
     It is moved back first where it was withdrawn, and the version in service
@@ -113,23 +118,34 @@ def put_in_service(root: Path, target: int, withdrawal: Withdrawal) -> Change:
         root: `serving/<model>`.
         target: a version in the root, or a withdrawn one.
         withdrawal: what is recorded with each version that is moved aside.
+        announce: told what will change before anything does; not called where nothing will.
 
     Raises:
         PushError: there is no such version.
         OSError: the root cannot be written.
     """
     with locked(root):
-        seen, aside = versions(root), withdrawals(root)
-        if target not in seen and target not in aside:
-            raise _missing(root, target)
-        restored = [target] if target in aside else []
-        restored += [number for number, item in aside.items() if number < target and item.cause == "rollback"]
-        moved = [number for number in seen if number > target]
-        for number in restored:
+        change = _plan(root, target)
+        if change.withdrawn or change.restored:
+            announce(change)
+        for number in reversed(change.restored):
             _restore(root, number)
-        for number in moved:
+        for number in change.withdrawn:
             _withdraw(root, number, withdrawal)
-        return Change(max(seen, default=None), target, moved, sorted(restored))
+        return change
+
+
+def _plan(root: Path, target: int) -> Change:
+    seen, aside = versions(root), withdrawals(root)
+    if target not in seen and target not in aside:
+        raise _missing(root, target)
+    restored = [
+        number
+        for number, item in aside.items()
+        if number == target or (number < target and item.cause == "rollback")
+    ]
+    withdrawn = [number for number in seen if number > target]
+    return Change(max(seen, default=None), target, withdrawn, restored)
 
 
 def remove(root: Path, numbers: Iterable[int]) -> list[int]:
@@ -224,6 +240,7 @@ def write_whole(path: Path, contents: str) -> None:
     with os.fdopen(descriptor, "w") as file:
         file.write(contents)
         file.flush()
+        os.fchmod(descriptor, 0o644)  # temporary files are for their owner only
         os.fsync(descriptor)
     Path(name).rename(path)
     flush_folder(path.parent)

@@ -207,7 +207,7 @@ class Store:
         records = self._artifacts({artifact.id for artifact in found})
         return [records[number] for number in sorted(records)]
 
-    def record_operation(
+    def begin_operation(
         self,
         kind: str,
         properties: Mapping[str, str | int | float],
@@ -219,11 +219,12 @@ class Store:
 
         Args:
             kind: the execution's type, such as `HeadraceRollback`.
-            properties: what was done, why and when.
-            artifacts: what it was done to, by role; each becomes an input event.
+            properties: what is done, why and when.
+            artifacts: what it is done to, by role; each becomes an input event,
+                and may have one role only.
         """
         type_id = self._store.put_execution_type(pb.ExecutionType(name=kind), can_add_fields=True)
-        execution = pb.Execution(type_id=type_id, last_known_state=pb.Execution.COMPLETE)
+        execution = pb.Execution(type_id=type_id, last_known_state=pb.Execution.RUNNING)
         _set(execution, properties)
         (execution_id,) = self._store.put_executions([execution])
         events = [
@@ -234,6 +235,12 @@ class Store:
         if events:
             self._store.put_events(events)
         return int(execution_id)
+
+    def end_operation(self, execution_id: int, *, ok: bool) -> None:
+        """Records how an operation ended."""
+        (execution,) = self._store.get_executions_by_id([execution_id])
+        execution.last_known_state = pb.Execution.COMPLETE if ok else pb.Execution.FAILED
+        self._store.put_executions([execution])
 
     def _node_record(
         self, execution: Any, events: Sequence[Any], artifacts: Mapping[int, ArtifactRecord]
