@@ -7,7 +7,7 @@ for batch in open_reader("texts", column="text")(path):
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -72,8 +72,10 @@ def _cells(path: Path, column: str) -> Iterator[Item | Fault]:
     """The text of each row; a row with another number of cells than the header is a fault."""
     number = 0
     try:
-        with open(path, encoding="utf-8-sig", newline="") as file:
-            rows = csv.reader(file, delimiter="\t" if path.suffix.lower() == ".tsv" else ",", strict=True)
+        with open(path, "rb") as file:
+            # Line by line, so that what comes before a line of another encoding is read.
+            lines = (line.decode("utf-8-sig" if first else "utf-8") for first, line in _marked(file))
+            rows = csv.reader(lines, delimiter="\t" if path.suffix.lower() == ".tsv" else ",", strict=True)
             header = next(rows, [])
             index = _column_index(header, column, path)
             for number, row in enumerate(rows):
@@ -88,6 +90,11 @@ def _cells(path: Path, column: str) -> Iterator[Item | Fault]:
             place=f"{path}, after record {number}",
             remedy="It should be UTF-8, with a header and quotes that close.",
         ) from error
+
+
+def _marked(lines: Iterable[bytes]) -> Iterator[tuple[bool, bytes]]:
+    """Each line, and whether it is the first, which may begin with a byte order mark."""
+    return ((number == 0, line) for number, line in enumerate(lines))
 
 
 def _column_index(header: list[str], column: str, path: Path) -> int:
