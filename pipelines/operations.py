@@ -4,9 +4,9 @@
     done.change.after, done.execution_id
 
 Each is an execution of its own in ML Metadata, with events to the pushed
-models it concerns; nothing of the history is altered. Folders are moved while
-the metadata's lock is held, for a few renames, so that records and folders
-come in the same order.
+models it concerns; nothing of the history is altered. It is recorded as
+running before the first folder moves, and as complete after the last, so that
+one that was cut short can be told. What is in service is what the folders say.
 """
 
 from __future__ import annotations
@@ -89,15 +89,14 @@ def roll_back(
     """
     root = root_of(workspace, model)
     try:
-        with Store(workspace.metadata_path) as store:
-            target = _older(root) if to is None else to
-            _check(root, target, force=force)
-            withdrawal = Withdrawal("rollback", reason, now)
-            with _Record(store, ROLLBACK, model) as record:
-                change = serving_root.put_in_service(
-                    root, target, withdrawal, lambda coming: _announce(record, coming, withdrawal)
-                )
-            return Rollback(change, record.execution_id)
+        target = _older(root) if to is None else to
+        _check(root, target, force=force)
+        withdrawal = Withdrawal("rollback", reason, now)
+        with _Record(workspace.metadata_path, ROLLBACK, model) as record:
+            change = serving_root.put_in_service(
+                root, target, withdrawal, lambda coming: _announce(record, coming, withdrawal)
+            )
+        return Rollback(change, record.execution_id)
     except PushError as error:
         raise NotFoundError(error.headline, place=error.place, remedy=error.remedy) from error
     except OSError as error:
@@ -144,27 +143,28 @@ def _check(root: Path, target: int, *, force: bool) -> None:
 class _Record:
     """An execution in ML Metadata that begins before folders are moved, and ends after."""
 
-    def __init__(self, store: Store, kind: str, model: str) -> None:
-        self._store, self._kind, self._model = store, kind, model
+    def __init__(self, metadata_path: Path, kind: str, model: str) -> None:
+        self._path, self._kind, self._model = metadata_path, kind, model
         self.execution_id: int | None = None
 
     def begin(self, properties: Mapping[str, str | int | float], roles: Mapping[str, Sequence[int]]) -> None:
         """Records what is about to be done, and to which versions, by role."""
-        pushed = pushed_artifacts(self._store, self._model)
-        artifacts = {
-            role: [pushed[number] for number in numbers if number in pushed]
-            for role, numbers in roles.items()
-        }
-        self.execution_id = self._store.begin_operation(
-            self._kind, {"model": self._model, **properties}, artifacts
-        )
+        with Store(self._path) as store:
+            pushed = pushed_artifacts(store, self._model)
+            artifacts = {
+                role: [pushed[number] for number in numbers if number in pushed]
+                for role, numbers in roles.items()
+            }
+            everything = {"model": self._model, **properties}
+            self.execution_id = store.begin_operation(self._kind, everything, artifacts)
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if self.execution_id is not None:
-            self._store.end_operation(self.execution_id, ok=kind is None)
+            with Store(self._path) as store:
+                store.end_operation(self.execution_id, ok=kind is None)
 
 
 def _announce(record: _Record, change: Change, withdrawal: Withdrawal) -> None:
@@ -228,13 +228,12 @@ def prune(workspace: Workspace, model: str, plan: PrunePlan, now: float) -> int 
     """
     root = root_of(workspace, model)
     try:
-        with Store(workspace.metadata_path) as store:
-            with _Record(store, PRUNE, model) as record:
-                if plan.removed:
-                    versions = ", ".join(map(str, plan.removed))
-                    record.begin({"versions": versions, "at": now}, {"removed": plan.removed})
-                serving_root.remove(root, plan.removed)
-            return record.execution_id
+        with _Record(workspace.metadata_path, PRUNE, model) as record:
+            if plan.removed:
+                versions = ", ".join(map(str, plan.removed))
+                record.begin({"versions": versions, "at": now}, {"removed": plan.removed})
+            serving_root.remove(root, plan.removed)
+        return record.execution_id
     except OSError as error:
         raise _not_writable(root, error) from error
 

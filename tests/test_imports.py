@@ -97,7 +97,9 @@ def test_help_imports_nothing_heavy() -> None:
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize("command", ["experiments", "predict", "run", "runs", "serve", "show"])
+@pytest.mark.parametrize(
+    "command", ["bulk", "experiments", "predict", "prune", "rollback", "run", "runs", "serve", "show"]
+)
 def test_help_of_commands_imports_no_tensorflow(command: str) -> None:
     code = (
         "import sys\n"

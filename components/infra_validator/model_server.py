@@ -34,6 +34,12 @@ VERSION = 1
 
 _POLL_S = 0.05
 _END_S = 10.0
+_DIE_WITH_PARENT = """
+import ctypes, os, signal, sys
+ctypes.CDLL(None).prctl(1, signal.SIGKILL)
+if os.getppid() == int(sys.argv[1]):
+    os.execv(sys.argv[2], sys.argv[2:])
+"""
 _FLAGS = ("--file_system_poll_wait_seconds=0", "--max_num_load_retries=0")
 
 
@@ -92,7 +98,7 @@ def serving(root: Path, *, seconds: float) -> Iterator[ModelServer]:
     began = time.monotonic()
     with log.open("wb") as output:
         process = subprocess.Popen(
-            [*command, *flags, f"--rest_api_port={rest_port}", *_FLAGS],
+            [*_ends_with_us(), *command, *flags, f"--rest_api_port={rest_port}", *_FLAGS],
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=output,
@@ -103,6 +109,17 @@ def serving(root: Path, *, seconds: float) -> Iterator[ModelServer]:
         yield ModelServer(kind, port, rest_port, time.monotonic() - began, process.pid)
     finally:
         _end(process)
+
+
+def _ends_with_us() -> list[str]:
+    """A prefix with which Linux ends the server when this process is killed.
+
+    Not `preexec_fn`: gRPC and TensorFlow have threads here, and a fork that
+    runs Python in between is not safe.
+    """
+    if sys.platform != "linux":
+        return []
+    return [sys.executable, "-I", "-S", "-c", _DIE_WITH_PARENT, str(os.getpid())]
 
 
 def _command() -> tuple[str, list[str]]:

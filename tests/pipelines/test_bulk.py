@@ -105,7 +105,7 @@ def test_images_to_tfrecords_with_a_bad_one_aside(pushed, png, tmp_path) -> None
 
 
 def test_texts_of_a_csv(pushed, tmp_path) -> None:
-    (tmp_path / "a.csv").write_text("id,text\n1,short\n2,a longer text\n")
+    (tmp_path / "a.csv").write_text("id,text\n1,abc\n2,a longer text\n")
     bulk.run(bulk.Request(pushed, tmp_path / "a.csv", tmp_path / "out"))
     assert [row["label"] for row in lines(tmp_path / "out", "part-*")] == ["short", "long"]
 

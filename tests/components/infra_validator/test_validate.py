@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import signal
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
+import psutil
 import pytest
 
 from components.errors import ServableError
@@ -19,7 +22,8 @@ from components.rewriter.base import TrainedModel
 from components.rewriter.techniques import TECHNIQUES
 from components.serving import runtimes
 from components.serving.servable import Servable, version_folder
-from tests.components.serving.server.running_server import Clients, in_thread
+from tests.components.serving.server.running_server import Clients, in_thread, wait_for
+from tests.conftest import ROOT
 
 NAMES = ("a", "b")
 JUDGED = np.array([[0.25, 0.75], [0.5, 0.5]], np.float32)
@@ -118,6 +122,29 @@ def test_a_server_that_is_never_ready(request_of, judged, tmp_path, monkeypatch)
     )
     verdict = validate.validate(request_of, judged, Limits(0.2))
     assert "was not ready in time: its log is empty" in verdict.faults[0]
+
+
+SERVE_AND_DIE = """
+import os, signal, sys
+from pathlib import Path
+from components.infra_validator import model_server
+IDLE = "import os, time; print(os.getpid(), flush=True); time.sleep(60)"
+model_server._command = lambda: ("idle", [sys.executable, "-c", IDLE])
+model_server._wait = lambda *arguments: wait(Path(sys.argv[1], "server.log"))
+def wait(log):
+    while not log.read_text():
+        pass
+    os.kill(os.getpid(), signal.SIGKILL)
+with model_server.serving(Path(sys.argv[1], "root"), seconds=60):
+    pass
+"""
+
+
+def test_a_server_does_not_outlive_a_validator_that_is_killed(tmp_path) -> None:
+    done = subprocess.run([sys.executable, "-c", SERVE_AND_DIE, str(tmp_path)], cwd=ROOT, check=False)
+    assert done.returncode == -signal.SIGKILL
+    pid = int((tmp_path / "server.log").read_text())
+    wait_for(lambda: not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE)
 
 
 def test_answers_that_differ_are_told_by_signature_and_protocol(
