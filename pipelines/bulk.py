@@ -9,6 +9,7 @@ import json
 import shutil
 import tempfile
 import time
+import traceback
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,10 +21,16 @@ from components.errors import UserError
 from components.serving import manifest
 from components.serving.servable import Servable
 from modules import contract
-from pipelines.errors import InputError, NotFoundError, nearest
+from pipelines.errors import HeadraceError, InputError, NotFoundError, nearest
 
 MANIFEST = "manifest.json"
 _SIGNATURE_TEXT = "predict_text"
+
+
+class BulkFailedError(HeadraceError):
+    """A bulk run that failed for no reason of the user's."""
+
+    exit_code = 1
 
 
 @dataclass(frozen=True)
@@ -69,6 +76,7 @@ def run(request: Request) -> Outcome:
         InputError: the files, the output folder or a record cannot be used; there is
             no output then.
         NotFoundError: the model has no such signature.
+        BulkFailedError: the model does not load, or Beam failed.
     """
     began = time.monotonic()
     try:
@@ -88,6 +96,24 @@ def run(request: Request) -> Outcome:
         shutil.rmtree(staged, ignore_errors=True)
         raise
     return outcome
+
+
+def _answer(job: Any, found: Inputs, beam_args: Sequence[str]) -> None:
+    from components.bulk import predict
+    from pipelines.runners.beam_pipelines import DEFAULTS, pipeline_maker
+
+    try:
+        with pipeline_maker([*DEFAULTS, *beam_args])() as pipeline:
+            predict.build(pipeline, job, found)
+    except Exception as error:
+        traceback.print_exc()
+        # Beam's messages hold the worker's traceback, and end with what happened.
+        lines = str(error).strip().splitlines() or [type(error).__name__]
+        raise BulkFailedError(
+            f"Bulk inference failed: {lines[-1][:300]}",
+            place=job.model,
+            remedy="Check the model and the Beam options; the log has the whole message.",
+        ) from error
 
 
 def _check_output(output: Path) -> None:
@@ -118,13 +144,11 @@ def _run(
     request: Request, found: Inputs, servable: Servable, signature: str, staged: Path, began: float
 ) -> Outcome:
     from components.bulk import predict
-    from pipelines.runners.beam_pipelines import DEFAULTS, pipeline_maker
 
     (staged / predict.REPORTS).mkdir()
     model = str(request.model.absolute())
     job = predict.Job(model, signature, found.kind, request.column, str(staged.absolute()), request.format)
-    with pipeline_maker([*DEFAULTS, *request.beam_args])() as pipeline:
-        predict.build(pipeline, job, found)
+    _answer(job, found, request.beam_args)
     total = predict.read_reports(staged)
     _check_bad(request, total)
     shutil.rmtree(staged / predict.REPORTS)

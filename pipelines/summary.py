@@ -143,7 +143,7 @@ def _push(node: NodeRecord | None) -> dict[str, Any]:
     pushed = _output(node, "pushed_model")
     if not pushed or not node:
         return {}
-    root = Path(str(node.properties.get("serving_root", "")))
+    root = Path(str(node.properties["serving_root"]))
     current = serving_root.in_service(root)
     now = {"in_service": "" if current is None else str(current)}
     if pushed.properties.get("pushed") != 1:

@@ -99,12 +99,23 @@ def _prove(folder: Path, version: int, server: canary.Server, known: canary.Cana
     try:
         canary.verify(server, version, known)
     except ServableError as error:
-        place = root.withdraw(folder, version, root.Withdrawal("canary", error.headline, time.time()))
+        place = _withdraw(folder, version, error.headline)
         raise PushError(
             f"The pushed version was withdrawn: {error.headline}",
             place=f"{place}, server {error.place}" if error.place else str(place),
             remedy="See that the server runs, serves this root and loads this kind of model (its log says "
             "why not); then run again, which pushes the next version.",
+        ) from error
+
+
+def _withdraw(folder: Path, version: int, reason: str) -> Path:
+    try:
+        return root.withdraw(folder, version, root.Withdrawal("canary", reason, time.time()))
+    except OSError as error:
+        raise PushError(
+            f"Version {version} is to be withdrawn, and cannot be: {error.strerror or error}; {reason}",
+            place=str(folder / str(version)),
+            remedy="Move its folder out of the serving root.",
         ) from error
 
 

@@ -235,14 +235,14 @@ def flush_folder(folder: Path) -> None:
 
 
 def write_whole(path: Path, contents: str) -> None:
-    """Replaces a file at one moment, and forces it to disk."""
-    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=".tmp-")
-    with os.fdopen(descriptor, "w") as file:
+    """Replaces a file at one moment, and forces it to disk; the root's lock must be held."""
+    # One name, so that what a crash leaves is overwritten by the next.
+    temporary = path.with_name(f".{path.name.lstrip('.')}.tmp")
+    with open(temporary, "w") as file:
         file.write(contents)
         file.flush()
-        os.fchmod(descriptor, 0o644)  # temporary files are for their owner only
-        os.fsync(descriptor)
-    Path(name).rename(path)
+        os.fsync(file.fileno())
+    temporary.rename(path)
     flush_folder(path.parent)
 
 

@@ -66,6 +66,12 @@ def test_memory_and_cpu_are_limited(container) -> None:
     )
 
 
+def test_threads_are_as_many_as_the_limit(container) -> None:
+    cores = container["resources"]["limits"]["cpu"]
+    for kind in ("intra", "inter"):
+        assert f"--tensorflow_{kind}_op_parallelism={cores}" in container["args"]
+
+
 def test_a_pod_is_ready_only_when_a_version_is_loaded(container) -> None:
     (name,) = [item.partition("=")[2] for item in container["args"] if item.startswith("--model_name=")]
     assert container["readinessProbe"]["httpGet"]["path"] == f"/v1/models/{name}/metadata"

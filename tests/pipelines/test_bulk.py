@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -151,6 +152,17 @@ def test_mistakes(pushed, tmp_path, png) -> None:
         bulk.run(bulk.Request(pushed, tmp_path / "none", tmp_path / "out"))
     with pytest.raises(InputError, match="manifest cannot be read"):
         bulk.run(bulk.Request(tmp_path, tmp_path / "a.png", tmp_path / "out"))
+
+
+def test_a_model_that_does_not_load(pushed, tmp_path) -> None:
+    broken = tmp_path / "broken" / "1"
+    shutil.copytree(pushed, broken)
+    (broken / "saved_model.pb").write_bytes(b"broken")
+    (tmp_path / "a.csv").write_text("text\na\n")
+    with pytest.raises(bulk.BulkFailedError, match="A SavedModel does not load") as caught:
+        bulk.run(bulk.Request(broken, tmp_path / "a.csv", tmp_path / "out"))
+    assert "Traceback" not in caught.value.headline
+    assert not (tmp_path / "out").exists()
 
 
 def test_models_are_found_by_name_and_version(pushed) -> None:

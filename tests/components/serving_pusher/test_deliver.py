@@ -150,6 +150,16 @@ def test_a_version_that_answers_otherwise_is_refused(delivery, served, pushed, r
         canary.verify(server(served), current, shifted)
 
 
+def test_a_version_that_cannot_be_withdrawn_is_named(delivery, monkeypatch) -> None:
+    def fail(*_: Any) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(serving_root, "withdraw", fail)
+    with pytest.raises(PushError, match="cannot be: Permission denied; it is wrong") as caught:
+        deliver._withdraw(delivery.root, 7, "it is wrong")
+    assert caught.value.place.endswith("animals/7")
+
+
 class _Clock:
     def __init__(self) -> None:
         self.now = 0.0
