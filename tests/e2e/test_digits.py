@@ -27,7 +27,7 @@ from tests.waiting import wait_until
 pytestmark = pytest.mark.e2e
 
 NODES = {
-    "ExampleGen": {"examples", "report"},
+    "ExampleGen": {"examples", "report", "quarantine"},
     "StatisticsGen": {"statistics"},
     "SchemaGen": {"schema"},
     "ExampleValidator": {"anomalies"},
