@@ -11,7 +11,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
@@ -335,13 +335,41 @@ class Infra(Stage):
     """What the served bytes must answer before they are pushed."""
 
     examples: Annotated[int, Field(ge=1, le=1000)] = Field(32, description="Real examples sent.")
-    timeout_s: Annotated[float, Field(gt=0)] = 300.0
+    timeout_s: Annotated[float, Field(gt=0)] = Field(300.0, description="For starting a server and loading.")
+    max_p99_ms: Annotated[float, Field(gt=0)] | None = Field(
+        None, description="Of one example by gRPC, one request at a time; off when not given."
+    )
+    max_memory_mb: Annotated[float, Field(gt=0)] | None = Field(
+        None, description="Of the whole server process; off when not given."
+    )
+
+
+class PushServer(Stage):
+    """The server that watches the serving folder, and must serve what is pushed."""
+
+    url: str | None = Field(None, description="Of its REST API, instead of host and rest_port.")
+    host: str = "127.0.0.1"
+    rest_port: Annotated[int, Field(ge=1, le=65535)] = 8501
+    model: str | None = Field(None, description="Its name there; the one under serving/ when not given.")
+    timeout_s: Annotated[float, Field(gt=0)] = Field(
+        120.0, description="The version must be AVAILABLE within this."
+    )
+    tolerance: Annotated[float, Field(ge=0)] = Field(
+        1e-3, description="Absolute, on scores: the server's TensorFlow and device may be others."
+    )
+
+    @property
+    def rest_url(self) -> str:
+        return self.url or f"http://{self.host}:{self.rest_port}"
 
 
 class Push(Stage):
     """Where the model goes."""
 
     model: str | None = Field(None, description="Name under serving/; the experiment's when not given.")
+    server: PushServer | None = Field(
+        None, description="Asked after each push; a version that it does not serve well is withdrawn."
+    )
 
 
 class Beam(Stage):
@@ -513,11 +541,12 @@ def known_keys(location: Sequence[str | int]) -> list[str]:
     stage: type[BaseModel] = Experiment
     for part in location:
         field = stage.model_fields.get(str(part))
-        if (
-            field is None
-            or not isinstance(field.annotation, type)
-            or not issubclass(field.annotation, BaseModel)
-        ):
+        groups = [
+            kind
+            for kind in (field.annotation, *get_args(field.annotation))
+            if isinstance(kind, type) and issubclass(kind, BaseModel)
+        ] if field else []  # fmt: skip
+        if not groups:
             return []
-        stage = field.annotation
+        stage = groups[0]
     return list(stage.model_fields)

@@ -58,7 +58,7 @@ def create_pipeline(experiment: Experiment, workspace: Workspace, *, enable_cach
     baseline = _baseline(rewriter)
     evaluator = _evaluator(experiment, examples, rewriter, baseline)
     infra = _infra_validator(experiment, examples, rewriter)
-    pusher = _pusher(experiment, workspace, rewriter, evaluator, infra)
+    pusher = _pusher(experiment, workspace, examples, rewriter, evaluator, infra)
     nodes = [ingest, *data, transform, trainer, rewriter, baseline, evaluator, infra, pusher]
     for node in nodes:
         _add_fingerprint(node)
@@ -245,14 +245,23 @@ def _infra_validator(
         examples=examples,
         rewrite_report=rewriter.outputs["report"],
         split=VALIDATION,
+        raw_features=_raw_features(experiment),
         examples_count=experiment.infra.examples,
         timeout_s=experiment.infra.timeout_s,
+        max_p99_ms=experiment.infra.max_p99_ms,
+        max_memory_mb=experiment.infra.max_memory_mb,
     )
+
+
+def _raw_features(experiment: Experiment) -> dict[str, str]:
+    """Signature -> the feature of the raw Examples that it takes."""
+    return {names.SIGNATURE_IMAGE: experiment.data.image}
 
 
 def _pusher(
     experiment: Experiment,
     workspace: Workspace,
+    examples: channel.BaseChannel,
     rewriter: Rewriter,
     evaluator: Evaluator,
     infra: InfraValidator,
@@ -261,8 +270,27 @@ def _pusher(
         model=rewriter.outputs["servable"],
         model_blessing=evaluator.outputs["blessing"],
         infra_blessing=infra.outputs["blessing"],
+        examples=examples,
+        evaluation=evaluator.outputs["evaluation"],
+        rewrite_report=rewriter.outputs["report"],
         serving_root=str(workspace.serving_root(experiment.model_name)),
+        model_name=experiment.model_name,
+        split=TEST,
+        raw_features=_raw_features(experiment),
+        server=_push_server(experiment),
     )
+
+
+def _push_server(experiment: Experiment) -> dict[str, Any] | None:
+    server = experiment.push.server
+    if server is None:
+        return None
+    return {
+        "url": server.rest_url,
+        "model": server.model or experiment.model_name,
+        "timeout_s": server.timeout_s,
+        "tolerance": server.tolerance,
+    }
 
 
 def _add_fingerprint(node: base_node.BaseNode) -> None:
