@@ -111,7 +111,8 @@ def _transform(experiment: Experiment, examples: channel.BaseChannel, schema: ch
         splits_config=transform_pb2.SplitsConfig(analyze=[TRAIN], transform=[TRAIN, VALIDATION]),
         # Statistics of transformed data would cost 38 % of this node on small data.
         disable_statistics=True,
-        custom_config=_hparams(experiment),
+        # How to train is left out: a change there must not transform the data anew.
+        custom_config={**_hparams(experiment), "train": {}},
     )
 
 
