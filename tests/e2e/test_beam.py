@@ -78,3 +78,40 @@ def test_two_worker_processes(default, data_part) -> None:
 def test_a_portable_runner_with_a_job_service(default, data_part, job_service: int) -> None:
     options = ("--runner=PortableRunner", f"--job_endpoint=localhost:{job_service}")
     assert data_part(*options, "--environment_type=LOOPBACK") == default
+
+
+@pytest.fixture(scope="module")
+def trained(headrace, tmp_path_factory):
+    """Trains briefly under a runner; returns the history and every weight."""
+
+    def go(runner: str) -> tuple[dict[str, object], dict[str, object]]:
+        import json
+
+        import tensorflow as tf
+
+        workspace = tmp_path_factory.mktemp(runner) / "workspace"
+        settings = ("train.epochs=2", "train.deterministic=true")
+        done = headrace(
+            *("run", "digits", "--workspace", str(workspace), "--to", "Trainer", "--runner", runner),
+            *(f"--set={setting}" for setting in settings),
+        )
+        assert done.code == 0, done.err
+        root = workspace / "artifacts" / "digits" / "Trainer"
+        history = json.loads(next(root.rglob("history.json")).read_text())["history"]
+        reader = tf.train.load_checkpoint(str(next(root.rglob("variables.index")).with_suffix("")))
+        names = reader.get_variable_to_shape_map()
+        return history, {name: reader.get_tensor(name) for name in names if "VARIABLE_VALUE" in name}
+
+    return go
+
+
+def test_both_runners_train_the_same_model(trained) -> None:
+    """From the same data and settings, in another process layout: float32 rounding is all that differs."""
+    import numpy as np
+
+    (local_history, local), (beam_history, other) = trained("local"), trained("beam")
+    for metric in ("loss", "val_loss"):
+        np.testing.assert_allclose(local_history[metric], beam_history[metric], rtol=1e-5)
+    assert set(local) == set(other)
+    for name, value in local.items():
+        np.testing.assert_allclose(value, other[name], atol=1e-3, err_msg=name)
