@@ -322,8 +322,11 @@ def _remove_stale(staging: Path) -> None:
 
 
 def _try_lock(folder: Path) -> int | None:
-    """A descriptor that holds the folder's lock; None where another process has it."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+    """A descriptor that holds the folder's lock; None where another has it, or has just removed it."""
+    try:
+        descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return None
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
