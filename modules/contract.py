@@ -35,6 +35,12 @@ PREPROCESS_FUNCTIONS = {
 }
 """Signature -> (function on the preprocessing module, name of its one input)."""
 
+FAMILY_SIGNATURES = {
+    "image": (SIGNATURE_EXAMPLES, SIGNATURE_IMAGE),
+    "tabular": (SIGNATURE_EXAMPLES,),
+}
+"""Model family -> the signatures that its exports have."""
+
 KERAS_MODEL = "keras/model.keras"
 """The Keras model, relative to the model artifact's folder."""
 

@@ -1,4 +1,4 @@
-"""Which blessed model a candidate is compared with.
+"""What a run is compared with: an earlier blessed model, and earlier data.
 
 TFX's LatestBlessedModelStrategy makes the second identical run evaluate and
 push again, because the run's own model has become the baseline. This one
@@ -41,3 +41,18 @@ class OtherBlessedModelStrategy(resolver.ResolverStrategy):
                 chosen = [model]
                 break
         return {"candidate": [candidate], "model": chosen, "model_blessing": []}
+
+
+class OtherStatisticsStrategy(resolver.ResolverStrategy):
+    """Resolves `statistics` to the latest that are older than `current`, or to none.
+
+    Older, so that the answer stays the same however often a run is repeated.
+    """
+
+    def resolve_artifacts(self, store: Any, input_dict: dict[str, list[Any]]) -> dict[str, list[Any]] | None:
+        current = input_dict["current"][0]
+        older = [
+            item for item in input_dict["statistics"] if item.id < current.id and Path(item.uri).exists()
+        ]
+        latest = max(older, key=lambda item: item.id, default=None)
+        return {"current": [current], "statistics": [latest] if latest else []}

@@ -8,6 +8,7 @@ the right choice for most; what a default costs or limits stands in its text.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -51,7 +52,7 @@ class Splits(Stage):
 class Data(Stage):
     """What to read."""
 
-    source: Literal["digits"] | None = Field(
+    source: Literal["digits", "taxi"] | None = Field(
         None, description="A data set that comes with Headrace and is written once into the workspace."
     )
     path: str | None = Field(
@@ -78,6 +79,7 @@ class Data(Stage):
     image: str = Field("image", description="Feature with the encoded image.")
     text: str = Field("text", description="Feature with the text.")
     label: str = Field("label", description="Feature with the class name.")
+    exclude: list[str] = Field([], description="Features that are not read at all, such as names of people.")
     splits: Splits = Splits()
 
     @model_validator(mode="after")
@@ -87,8 +89,44 @@ class Data(Stage):
         return self
 
 
-class Model(Stage):
-    """The network, and the size that images are brought to."""
+class Distances(Stage):
+    """How far features may move: L-infinity of categories, Jensen-Shannon divergence of numbers.
+
+    What so few examples may differ by chance comes on top.
+    """
+
+    default: Annotated[float, Field(ge=0, le=1)] | None = Field(
+        None, description="For features without a limit of their own; null leaves them out."
+    )
+    features: dict[str, Annotated[float, Field(ge=0, le=1)]] = Field({}, description="Feature -> limit.")
+
+
+class Validation(Stage):
+    """What the data must be before anything is trained on it."""
+
+    schema_file: str | None = Field(
+        None,
+        description="A curated schema (headrace schema init); else it is inferred from the training split.",
+    )
+    fail_on: list[str] = Field(
+        ["auto"],
+        description="Kinds of anomalies that stop a run, by TFDV's names in lower case, or all. auto: all "
+        "with a curated schema; with an inferred one all but texts that the training split has not, "
+        "since rare values and free texts differ between any two splits.",
+    )
+    drift: Distances = Field(
+        Distances(default=0.3, features={}),
+        description="Training split against that of the latest run with other data.",
+    )
+    skew: Distances = Field(
+        Distances(default=None, features={}),
+        description="Validation and test splits against the training split. Off by default: splits by "
+        "hash differ by chance alone, and folders often on purpose.",
+    )
+
+
+class ImageModel(Stage):
+    """A network for images, and the size that they are brought to."""
 
     family: Literal["image"] = "image"
     name: Literal["separable_resnet"] = "separable_resnet"
@@ -103,6 +141,28 @@ class Model(Stage):
     augment_shift: Annotated[int, Field(ge=0, le=64)] = Field(
         0, description="Training images are moved by up to so many pixels."
     )
+
+
+class TabularModel(Stage):
+    """A network for tables. Features come from the schema: texts and numbers, all but the label."""
+
+    family: Literal["tabular"] = "tabular"
+    name: Literal["wide_and_deep", "mlp"] = "wide_and_deep"
+    categorical: list[str] = Field([], description="Numbers that are codes, not amounts.")
+    ignore: list[str] = Field([], description="Features that the model must not see.")
+    crosses: list[Annotated[list[str], Field(min_length=2, max_length=3)]] = Field(
+        [], description="Pairs or triples of features whose combinations count, for the wide part."
+    )
+    buckets: Annotated[int, Field(ge=2, le=1000)] = Field(10, description="Quantiles of each number.")
+    vocabulary_size: Annotated[int, Field(ge=1)] = Field(1000, description="Most frequent values kept.")
+    cross_buckets: Annotated[int, Field(ge=2)] = Field(1000, description="Hash buckets of each cross.")
+    embedding: Annotated[int, Field(ge=1, le=1024)] = Field(8, description="Width for each category.")
+    hidden: list[Annotated[int, Field(ge=1)]] = Field([64, 32], description="Widths of the dense layers.")
+    dropout: Annotated[float, Field(ge=0, lt=1)] = 0.1
+
+
+FAMILIES: dict[str, type[Stage]] = {"image": ImageModel, "tabular": TabularModel}
+Model = Annotated[ImageModel | TabularModel, Field(discriminator="family")]
 
 
 class Train(Stage):
@@ -178,13 +238,23 @@ class Experiment(Stage):
     needs: str = Field("", description="What must be there before it runs, in words.")
     takes: str = Field("", description="How long it takes and what it reaches, in words.")
     data: Data
-    model: Model = Model()
+    validation: Validation = Validation()
+    model: Model = ImageModel()
     train: Train = Train()
     rewrite: Rewrite = Rewrite()
     evaluation: Evaluation = Evaluation()
     infra: Infra = Infra()
     push: Push = Push()
     beam: Beam = Beam()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _images_by_default(cls, raw: Any) -> Any:
+        """A model without a family is one for images."""
+        model = raw.get("model") if isinstance(raw, dict) else None
+        if isinstance(model, dict) and "family" not in model:
+            return {**raw, "model": {"family": "image", **model}}
+        return raw
 
     @property
     def model_name(self) -> str:
@@ -210,6 +280,18 @@ def load(experiment: str, overrides: Sequence[str] = ()) -> Experiment:
     for override in overrides:
         _override(raw, override)
     return _validate(raw, str(path), overrides)
+
+
+def from_mapping(raw: Mapping[str, Any], overrides: Sequence[str] = ()) -> Experiment:
+    """An experiment from keys and values, with `key=value` overrides applied.
+
+    Raises:
+        ConfigError: a key or value is not understood.
+    """
+    copied = copy.deepcopy(dict(raw))
+    for override in overrides:
+        _override(copied, override)
+    return _validate(copied, "command line", overrides)
 
 
 def _find(experiment: str) -> Path:
@@ -269,9 +351,17 @@ def _validate(raw: Mapping[str, Any], source: str, overrides: Sequence[str]) -> 
         return Experiment.model_validate(raw)
     except ValidationError as error:
         first = error.errors()[0]
+        first["loc"] = _without_family(first["loc"])
         key = ".".join(str(part) for part in first["loc"])
         where = "--set" if any(item.split("=")[0].startswith(key) for item in overrides if key) else source
         raise _config_error(first, key, where, error.error_count() - 1) from error
+
+
+def _without_family(location: tuple[str | int, ...]) -> tuple[str | int, ...]:
+    """pydantic puts the chosen family behind `model`; users wrote no such key."""
+    if len(location) > 1 and location[0] == "model" and location[1] in FAMILIES:
+        return ("model", *location[2:])
+    return location
 
 
 def _config_error(first: Any, key: str, where: str, others: int) -> ConfigError:
@@ -298,6 +388,8 @@ def _last(key: str) -> str:
 
 def known_keys(location: Sequence[str | int]) -> list[str]:
     """The keys that a group of the schema knows; the groups are named by `location`."""
+    if location and location[0] == "model":
+        return sorted({name for family in FAMILIES.values() for name in family.model_fields})
     stage: type[BaseModel] = Experiment
     for part in location:
         field = stage.model_fields.get(str(part))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 from tfx import v1 as tfx
@@ -25,7 +26,7 @@ from components.serving_pusher.component import Pusher
 from modules import contract as names
 from modules import hparams
 from pipelines import evaluation, fingerprint, inputs
-from pipelines.baseline import OtherBlessedModelStrategy
+from pipelines.baseline import OtherBlessedModelStrategy, OtherStatisticsStrategy
 from pipelines.config import Experiment
 from pipelines.workspace import Workspace
 
@@ -47,7 +48,7 @@ def create_pipeline(experiment: Experiment, workspace: Workspace, *, enable_cach
     """
     ingest = _example_gen(experiment, workspace)
     examples = ingest.outputs["examples"]
-    data = _data_nodes(examples)
+    data = _data_nodes(experiment, examples)
     schema = data[1].outputs["schema"]
     transform = _transform(experiment, examples, schema)
     # Behind the gate: Transform would fail on bad data with a worse message.
@@ -77,19 +78,67 @@ def _example_gen(experiment: Experiment, workspace: Workspace) -> ExampleGen:
     return ExampleGen(resolved.request, resolved.digest)
 
 
-def _data_nodes(examples: channel.BaseChannel) -> list[Any]:
-    """Statistics, the schema of the training split, anomalies of the others, and the gate."""
-    statistics = tfx.components.StatisticsGen(examples=examples)
-    schema = tfx.components.SchemaGen(
-        statistics=statistics.outputs["statistics"],
-        infer_feature_shape=True,
-        exclude_splits=[VALIDATION, TEST],
-    )
+def _data_nodes(experiment: Experiment, examples: channel.BaseChannel) -> list[Any]:
+    """Statistics, schema, anomalies, earlier statistics, and the gate, which comes last."""
+    statistics = tfx.components.StatisticsGen(examples=examples, stats_options=_stats_options(experiment))
+    schema = _schema_node(experiment, statistics)
     validator = tfx.components.ExampleValidator(
         statistics=statistics.outputs["statistics"], schema=schema.outputs["schema"]
     )
-    gate = DataGate(anomalies=validator.outputs["anomalies"])
-    return [statistics, schema, validator, gate]
+    earlier = resolver.Resolver(
+        strategy_class=OtherStatisticsStrategy,
+        current=statistics.outputs["statistics"],
+        statistics=tfx.dsl.Channel(type=tfx.types.standard_artifacts.ExampleStatistics),
+    ).with_id("EarlierStatistics")
+    gate = DataGate(
+        anomalies=validator.outputs["anomalies"],
+        statistics=statistics.outputs["statistics"],
+        schema=schema.outputs["schema"],
+        previous_statistics=earlier.outputs["statistics"],
+        settings=_gate_settings(experiment),
+    )
+    return [statistics, schema, validator, earlier, gate]
+
+
+def _stats_options(experiment: Experiment) -> Any:
+    """Encoded images count as bytes: no top values and no lengths of texts are taken of them."""
+    import tensorflow_data_validation as tfdv
+    from tensorflow_metadata.proto.v0 import schema_pb2
+
+    image = schema_pb2.Feature(name=experiment.data.image, type=schema_pb2.BYTES)
+    image.image_domain.SetInParent()
+    return tfdv.StatsOptions(schema=schema_pb2.Schema(feature=[image]))
+
+
+def _schema_node(experiment: Experiment, statistics: Any) -> Any:
+    """The curated schema where there is one; else the training split's own."""
+    path = experiment.validation.schema_file
+    if path is None:
+        return tfx.components.SchemaGen(
+            statistics=statistics.outputs["statistics"],
+            infer_feature_shape=True,
+            exclude_splits=[VALIDATION, TEST],
+        )
+    node = tfx.components.ImportSchemaGen(schema_file=str(Path(path).absolute())).with_id("SchemaGen")
+    # TFX would take an edited file for the one it imported before.
+    node.exec_properties["schema_digest"] = inputs.digest([path])
+    return node
+
+
+def _gate_settings(experiment: Experiment) -> dict[str, Any]:
+    settings = experiment.validation
+    inferred = settings.schema_file is None
+    if inferred:
+        remedy = "Mend the data, or freeze and edit a schema (headrace schema init), or set validation.*."
+    else:
+        remedy = f"Mend the data, or accept it: headrace schema accept {settings.schema_file} latest."
+    return {
+        "fail_on": settings.fail_on,
+        "inferred": inferred,
+        "drift": settings.drift.model_dump(),
+        "skew": settings.skew.model_dump(),
+        "remedy": remedy,
+    }
 
 
 def _transform(experiment: Experiment, examples: channel.BaseChannel, schema: channel.BaseChannel) -> Any:
@@ -101,22 +150,32 @@ def _transform(experiment: Experiment, examples: channel.BaseChannel, schema: ch
         splits_config=transform_pb2.SplitsConfig(analyze=[TRAIN], transform=[TRAIN, VALIDATION]),
         # Statistics of transformed data would cost 38 % of this node on small data.
         disable_statistics=True,
-        custom_config=_hparams(experiment),
+        custom_config=_inputs(experiment),
     )
+
+
+def _inputs(experiment: Experiment) -> dict[str, Any]:
+    """What preprocessing is told: no more than changes its result, so that little re-runs it."""
+    data, model = experiment.data, experiment.model
+    if model.family == "tabular":
+        names = set(hparams.field_names(hparams.TabularInputHparams)) - {"label_feature"}
+        return {"label_feature": data.label, **model.model_dump(include=names)}
+    told = hparams.ImageInputHparams(data.image, data.label, model.height, model.width, model.channels)
+    return asdict(told)
 
 
 def _hparams(experiment: Experiment) -> dict[str, Any]:
-    """What preprocessing and trainer are told: `modules.hparams.ImageHparams` as a mapping."""
-    model = experiment.model.model_dump(exclude={"family"})
-    told = hparams.ImageHparams.from_config(
-        {
-            "image_feature": experiment.data.image,
-            "label_feature": experiment.data.label,
-            "model": model,
-            "train": experiment.train.model_dump(),
-        }
-    )
-    return asdict(told)
+    """What the trainer of the model's family is told, as `modules.hparams` reads it."""
+    model, train = experiment.model, experiment.train.model_dump()
+    if model.family == "tabular":
+        names = set(hparams.field_names(hparams.TabularModelHparams))
+        return {"inputs": _inputs(experiment), "model": model.model_dump(include=names), "train": train}
+    return {
+        "image_feature": experiment.data.image,
+        "label_feature": experiment.data.label,
+        "model": model.model_dump(exclude={"family"}),
+        "train": train,
+    }
 
 
 def _trainer(experiment: Experiment, transform: Any, schema: channel.BaseChannel) -> Any:
@@ -141,7 +200,10 @@ def _rewriter(experiment: Experiment, trainer: Any, examples: channel.BaseChanne
             core=names.CORE_FUNCTION,
             class_names=names.CLASS_NAMES_FUNCTION,
             preprocessing=names.PREPROCESSING_MODULE,
-            signatures=names.PREPROCESS_FUNCTIONS,
+            signatures={
+                name: names.PREPROCESS_FUNCTIONS[name]
+                for name in names.FAMILY_SIGNATURES[experiment.model.family]
+            },
             scores=names.OUTPUT_SCORES,
             classes=names.OUTPUT_CLASSES,
         ),

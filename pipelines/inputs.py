@@ -17,7 +17,7 @@ from components.example_gen.request import FeatureRule, Request, Source, SplitBy
 from components.example_gen.sources import list_images
 from pipelines import spans
 from pipelines.config import Data, Experiment
-from pipelines.datasets import digits
+from pipelines.datasets import digits, taxi
 from pipelines.errors import InputError
 from pipelines.workspace import Workspace
 
@@ -50,6 +50,8 @@ def resolve(experiment: Experiment, workspace: Workspace) -> Resolved:
     if data.source == "digits":
         root = digits.write(workspace.data / "digits")
         return _resolve_files(experiment, _sources([root], "tfrecord", -1), "tfrecord", -1)
+    if data.source == "taxi":
+        return _resolve_files(experiment, _sources([taxi.path()], "csv", -1), "csv", -1)
     path = str(Path(data.path or "").expanduser())
     if spans.has_spans(path):
         return _resolve_spans(experiment, path)
@@ -190,12 +192,21 @@ def _request(
         sources=sources,
         format=data_format,
         split=split,
-        features=(FeatureRule(data.image, "image"), FeatureRule(data.label, "string")),
+        features=_rules(experiment),
         label=data.label,
+        exclude=tuple(data.exclude),
         options=options,
         on_bad_record=data.on_bad_record,
         max_bad_fraction=data.max_bad_fraction,
     )
+
+
+def _rules(experiment: Experiment) -> tuple[FeatureRule, ...]:
+    """What every record must have: by the model's family."""
+    data = experiment.data
+    if experiment.model.family == "image":
+        return (FeatureRule(data.image, "image"), FeatureRule(data.label, "string"))
+    return (FeatureRule(data.label, "any"),)
 
 
 def digest(files: Iterable[str]) -> str:

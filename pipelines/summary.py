@@ -16,6 +16,8 @@ from pipelines.evaluation import ACCURACY, BASELINE, CANDIDATE
 from pipelines.lineage.store import NodeRecord, Store
 
 OVERALL = "overall"
+RESOLVERS = ("Baseline", "EarlierStatistics")
+"""Nodes that look something up in every run; they are neither executed nor cached."""
 
 
 @dataclass(frozen=True)
@@ -24,6 +26,7 @@ class Summary:
 
     Attributes:
         examples: split -> number of examples.
+        bad_records: records that could not be used and were written aside.
         accuracy: of the servable on the test split, in [0, 1].
         baseline_accuracy: of the model it was compared with, or None.
         worst_class: name and accuracy of the class that does worst.
@@ -42,6 +45,7 @@ class Summary:
     """
 
     examples: Mapping[str, int] = field(default_factory=dict)
+    bad_records: int = 0
     accuracy: float | None = None
     baseline_accuracy: float | None = None
     worst_class: tuple[str, float] | None = None
@@ -72,7 +76,7 @@ def summarize(store: Store, run_id: str) -> Summary:
         **_infra(nodes.get("InfraValidator")),
         **_push(nodes.get("Pusher")),
         executed=tuple(
-            name for name, node in nodes.items() if node.state == "complete" and name != "Baseline"
+            name for name, node in nodes.items() if node.state == "complete" and name not in RESOLVERS
         ),
         cached=tuple(name for name, node in nodes.items() if node.state == "cached"),
     )
@@ -90,7 +94,12 @@ def _json_of(artifact: Any, name: str) -> Any:
 
 def _counts(node: NodeRecord | None) -> dict[str, Any]:
     artifact = _output(node, "examples")
-    return {"examples": json.loads(str(artifact.properties["examples_per_split"]))} if artifact else {}
+    if not artifact:
+        return {}
+    return {
+        "examples": json.loads(str(artifact.properties["examples_per_split"])),
+        "bad_records": int(artifact.properties.get("bad_records", 0)),
+    }
 
 
 def _rewrite(node: NodeRecord | None) -> dict[str, Any]:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
+from typing import Any
+
 from tfx.dsl.components.base import base_component, executor_spec
 from tfx.types import channel, channel_utils, component_spec, standard_artifacts
 
@@ -10,18 +14,55 @@ from components.data_gate import executor
 
 
 class DataGateSpec(component_spec.ComponentSpec):
-    PARAMETERS: dict[str, component_spec.ExecutionParameter] = {}
-    INPUTS = {"anomalies": component_spec.ChannelParameter(type=standard_artifacts.ExampleAnomalies)}
+    PARAMETERS = {"settings": component_spec.ExecutionParameter(type=str)}
+    INPUTS = {
+        "anomalies": component_spec.ChannelParameter(type=standard_artifacts.ExampleAnomalies),
+        "statistics": component_spec.ChannelParameter(type=standard_artifacts.ExampleStatistics),
+        "schema": component_spec.ChannelParameter(type=standard_artifacts.Schema),
+        "previous_statistics": component_spec.ChannelParameter(
+            type=standard_artifacts.ExampleStatistics, optional=True
+        ),
+    }
     OUTPUTS = {"report": component_spec.ChannelParameter(type=ValidationReport)}
 
 
 class DataGate(base_component.BaseComponent):
-    """Fails when there are anomalies; nodes that need sound data are put behind it."""
+    """Fails on anomalies, drift and skew; nodes that need sound data are put behind it.
+
+    Outputs:
+        report: `report.json` with the measured shifts of every feature.
+    """
 
     SPEC_CLASS = DataGateSpec
     EXECUTOR_SPEC = executor_spec.ExecutorClassSpec(executor.Executor)
 
-    def __init__(self, anomalies: channel.BaseChannel) -> None:
+    def __init__(
+        self,
+        *,
+        anomalies: channel.BaseChannel,
+        statistics: channel.BaseChannel,
+        schema: channel.BaseChannel,
+        previous_statistics: channel.BaseChannel,
+        settings: Mapping[str, Any],
+    ) -> None:
+        """Makes the node.
+
+        Args:
+            anomalies: of ExampleValidator.
+            statistics: of StatisticsGen, all splits.
+            schema: inferred or curated.
+            previous_statistics: of earlier data; may resolve to none.
+            settings: `fail_on` (see `gate.chosen_kinds`), `inferred` (whether the
+                schema is the training split's own), `drift` and `skew` (each
+                `default` and `features`), and the `remedy` of the error.
+        """
         super().__init__(
-            DataGateSpec(anomalies=anomalies, report=channel_utils.as_channel([ValidationReport()]))
+            DataGateSpec(
+                anomalies=anomalies,
+                statistics=statistics,
+                schema=schema,
+                previous_statistics=previous_statistics,
+                settings=json.dumps(settings, sort_keys=True),
+                report=channel_utils.as_channel([ValidationReport()]),
+            )
         )

@@ -1,42 +1,73 @@
-"""Turns TFDV anomalies into sentences, and into a stop.
+"""Turns anomalies and shifts into sentences, and into a stop.
 
-check(anomalies_by_split)      # raises AnomalyError
+check(findings, remedy)      # raises AnomalyError where there is one
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Sequence
 
 from tensorflow_metadata.proto.v0 import anomalies_pb2
 
 from components.errors import AnomalyError
 
+AUTO = "auto"
+ALL = "all"
+_UNEXPECTED_TEXT = "enum_type_unexpected_string_values"
 _MAX_SHOWN = 5
 
 
-def sentences(split: str, anomalies: anomalies_pb2.Anomalies) -> list[str]:
-    """One sentence per anomaly: split, feature, what was expected and seen."""
+def kinds() -> list[str]:
+    """The kinds of anomalies that TFDV knows, in lower case."""
+    return sorted(name.lower() for name in anomalies_pb2.AnomalyInfo.Type.DESCRIPTOR.values_by_name)
+
+
+def chosen_kinds(fail_on: Sequence[str], *, inferred: bool) -> list[str]:
+    """The kinds to fail on: `auto` leaves unexpected texts out where the schema was inferred.
+
+    Raises:
+        AnomalyError: there is no such kind.
+    """
+    unknown = sorted(set(fail_on) - {AUTO, ALL, *kinds()})
+    if unknown:
+        raise AnomalyError(
+            f"There is no kind of anomaly {unknown[0]!r}",
+            place="validation.fail_on",
+            remedy=f"Known: auto, all, {', '.join(kinds())}.",
+        )
+    if ALL in fail_on or (AUTO in fail_on and not inferred):
+        return kinds()
+    chosen = set(fail_on) - {AUTO}
+    if AUTO in fail_on:
+        chosen |= set(kinds()) - {_UNEXPECTED_TEXT}
+    return sorted(chosen)
+
+
+def sentences(split: str, anomalies: anomalies_pb2.Anomalies, fail_on: Collection[str]) -> list[str]:
+    """One sentence per anomaly of the kinds to fail on: split, feature, expected and seen.
+
+    An anomaly counts when any of its reasons is of such a kind.
+    """
     found = []
-    if anomalies.HasField("dataset_anomaly_info"):
+    if anomalies.HasField("dataset_anomaly_info") and _counts(anomalies.dataset_anomaly_info, fail_on):
         found.append(f"{split}: {anomalies.dataset_anomaly_info.description}")
     for feature, info in sorted(anomalies.anomaly_info.items()):
-        found.append(f"{split}: feature {feature!r}: {info.description}")
+        if _counts(info, fail_on):
+            found.append(f"{split}: feature {feature!r}: {info.description}")
     if anomalies.data_missing:
         found.append(f"{split}: the split holds no data")
     return found
 
 
-def check(anomalies_by_split: Mapping[str, anomalies_pb2.Anomalies]) -> None:
-    """Raises an AnomalyError that lists what was found, if anything was."""
-    found = [
-        line for split in sorted(anomalies_by_split) for line in sentences(split, anomalies_by_split[split])
-    ]
-    if not found:
+def _counts(info: anomalies_pb2.AnomalyInfo, fail_on: Collection[str]) -> bool:
+    found = {anomalies_pb2.AnomalyInfo.Type.Name(reason.type).lower() for reason in info.reason}
+    return bool(found & set(fail_on))
+
+
+def check(findings: Sequence[str], place: str, remedy: str) -> None:
+    """Raises an AnomalyError that lists the findings, if there are any."""
+    if not findings:
         return
-    shown = "; ".join(found[:_MAX_SHOWN])
-    more = f"; and {len(found) - _MAX_SHOWN} more" if len(found) > _MAX_SHOWN else ""
-    raise AnomalyError(
-        f"The data is not what its schema says: {shown}{more}",
-        place=", ".join(sorted(anomalies_by_split)),
-        remedy="Mend the data; the schema is inferred from the training split.",
-    )
+    shown = "; ".join(findings[:_MAX_SHOWN])
+    more = f"; and {len(findings) - _MAX_SHOWN} more" if len(findings) > _MAX_SHOWN else ""
+    raise AnomalyError(f"The data is not what its schema says: {shown}{more}", place=place, remedy=remedy)

@@ -67,6 +67,16 @@ def _image_fault(name: str, encoded: bytes) -> str | None:
     return None
 
 
+def without(record: bytes, features: Sequence[str]) -> bytes:
+    """The record less some features."""
+    if not features:
+        return record
+    example = tf.train.Example.FromString(record)
+    for name in features:
+        example.features.feature.pop(name, None)
+    return bytes(example.SerializeToString(deterministic=True))
+
+
 def label_of(record: bytes, label: str) -> str:
     """The label of a record without fault, as text."""
     feature = tf.train.Example.FromString(record).features.feature[label]

@@ -68,6 +68,7 @@ class Request:
     Attributes:
         sources: in the order in which files are numbered.
         format: how they are read; a key of `readers.READERS`.
+        exclude: features that are left out of every record.
         options: what the reader of that format takes: `delimiter`, `encoding`,
             and for images `root`, against which paths are stored.
         split: how records are put into splits.
@@ -84,6 +85,7 @@ class Request:
     features: tuple[FeatureRule, ...]
     label: str
     classes: bool = True
+    exclude: tuple[str, ...] = ()
     options: Mapping[str, str] = field(default_factory=dict)
     on_bad_record: OnBadRecord = "fail"
     max_bad_fraction: float = 0.01
@@ -96,6 +98,7 @@ class Request:
         raw: dict[str, Any] = json.loads(text)
         raw["sources"] = tuple(Source(**source) for source in raw["sources"])
         raw["features"] = tuple(FeatureRule(**rule) for rule in raw["features"])
+        raw["exclude"] = tuple(raw["exclude"])
         split = raw["split"]
         split["shares"] = tuple((name, int(share)) for name, share in split["shares"])
         raw["split"] = SplitPlan(**split)

@@ -1,7 +1,7 @@
 """Arrow tables to tf.train.Examples, with one set of column types for all files.
 
     kinds = merge(kinds_of(batch) for batch in ...)       # column -> "int" | "float" | "string"
-    batch = to_examples(record_batch, kinds, request.features, first=0)
+    batch = to_examples(record_batch, kinds, request, first=0)
 
 Integers become int64 lists, floating point numbers float lists, everything
 else byte lists; a missing cell becomes a feature without a value, as TFX's own
@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from tfx_bsl.coders import example_coder
 
 from components.example_gen.batch import Batch, Fault
-from components.example_gen.request import FeatureRule
+from components.example_gen.request import FeatureRule, Request
 
 INT, FLOAT, STRING = "int", "float", "string"
 Kinds = Mapping[str, str]
@@ -68,23 +68,19 @@ def merge(found: Iterable[Kinds]) -> dict[str, str]:
     return merged
 
 
-def to_examples(batch: pa.RecordBatch, kinds: Kinds, rules: Sequence[FeatureRule], first: int) -> Batch:
+def to_examples(batch: pa.RecordBatch, kinds: Kinds, request: Request, first: int) -> Batch:
     """Converts rows; those that break a rule are faults.
 
     Args:
         batch: columns of text or typed columns.
         kinds: of each column, over all files; columns without one are text.
-        rules: features that must have one value.
+        request: features that must have one value, and columns to leave out.
         first: number of the first row in its file.
     """
-    lists = [
-        _as_lists(column, kinds.get(name, STRING))
-        for name, column in zip(batch.schema.names, batch.columns, strict=True)
-    ]
-    encoded = example_coder.RecordBatchToExamples(
-        pa.RecordBatch.from_arrays(lists, [str(name) for name in batch.schema.names])
-    )
-    reasons = row_faults(batch, rules)
+    names = [name for name in batch.schema.names if name not in request.exclude]
+    lists = [_as_lists(batch.column(name), kinds.get(name, STRING)) for name in names]
+    encoded = example_coder.RecordBatchToExamples(pa.RecordBatch.from_arrays(lists, names))
+    reasons = row_faults(batch, request.features)
     good = tuple((first + row, record) for row, record in enumerate(encoded) if row not in reasons)
     faults = tuple(Fault(first + row, reason, encoded[row]) for row, reason in sorted(reasons.items()))
     return Batch(good, faults)

@@ -25,10 +25,14 @@ def read_split(uri: str, split: str, limit: int | None = None) -> list[bytes]:
 
 
 def labels_of(records: Sequence[bytes], feature: str) -> list[str]:
-    """The label of each record, as text."""
-    spec = {feature: tf.io.FixedLenFeature([], tf.string)}
-    parsed = tf.io.parse_example(tf.constant(list(records), tf.string), spec)[feature]
-    return [value.decode() for value in parsed.numpy()]
+    """The label of each record as text, whether it is a text or a whole number."""
+    return [_label_of(record, feature) for record in records]
+
+
+def _label_of(record: bytes, feature: str) -> str:
+    value = tf.train.Example.FromString(record).features.feature[feature]
+    values = getattr(value, value.WhichOneof("kind")).value
+    return values[0].decode() if isinstance(values[0], bytes) else str(values[0])
 
 
 def label_ids(labels: Sequence[str], class_names: Sequence[str]) -> np.ndarray:

@@ -13,7 +13,7 @@ import tensorflow as tf
 import tensorflow_transform as tft
 
 from modules import contract
-from modules.hparams import ImageHparams
+from modules.hparams import ImageInputHparams
 from modules.image.decode import decode_image
 
 
@@ -22,7 +22,7 @@ def preprocessing_fn(inputs: dict[str, tf.Tensor], custom_config: dict[str, Any]
 
     Args:
         inputs: the image feature and the label feature, each (B, 1) string.
-        custom_config: see `ImageHparams.from_config`.
+        custom_config: the fields of `ImageInputHparams`.
 
     Returns:
         The image feature (B,) string, unchanged; the label feature (B,) int64,
@@ -30,7 +30,7 @@ def preprocessing_fn(inputs: dict[str, tf.Tensor], custom_config: dict[str, Any]
         the training split; `image_mean` and `image_variance` (B, C) float32,
         the training split's per-channel moments of pixels in [0, 255].
     """
-    hparams = ImageHparams.from_config(custom_config)
+    hparams = ImageInputHparams(**custom_config)
     encoded = tf.reshape(inputs[hparams.image_feature], [-1])
     label = tf.reshape(inputs[hparams.label_feature], [-1])
     mean, variance = _channel_moments(encoded, hparams)
@@ -45,22 +45,21 @@ def preprocessing_fn(inputs: dict[str, tf.Tensor], custom_config: dict[str, Any]
     }
 
 
-def _channel_moments(encoded: tf.Tensor, hparams: ImageHparams) -> tuple[tf.Tensor, tf.Tensor]:
+def _channel_moments(encoded: tf.Tensor, hparams: ImageInputHparams) -> tuple[tf.Tensor, tf.Tensor]:
     """Mean and variance of each channel over a full pass: two (C,) float32.
 
     All images have one size after decoding, so the mean of per-image means is
     the mean over pixels, and only C values per image go through the analyzer.
     """
-    model = hparams.model
 
     def moments(one: tf.Tensor) -> tf.Tensor:
-        pixels = decode_image(one, height=model.height, width=model.width, channels=model.channels)
+        pixels = decode_image(one, height=hparams.height, width=hparams.width, channels=hparams.channels)
         return tf.stack([tf.reduce_mean(pixels, axis=(0, 1)), tf.reduce_mean(tf.square(pixels), axis=(0, 1))])
 
     # One image at a time: Transform's batches hold thousands, whose pixels
     # together would not fit in memory.
     per_image = tf.map_fn(
-        moments, encoded, fn_output_signature=tf.TensorSpec((2, model.channels), tf.float32)
+        moments, encoded, fn_output_signature=tf.TensorSpec((2, hparams.channels), tf.float32)
     )
     mean, mean_square = tf.unstack(tft.mean(per_image, reduce_instance_dims=False))
     return mean, tf.maximum(mean_square - tf.square(mean), 0.0)

@@ -20,6 +20,8 @@ COMMANDS = {
     "predict": ("pipelines.cli.predict", "Send images, texts or examples to a running server."),
     "report": ("pipelines.cli.report", "Write a run as one HTML page."),
     "run": ("pipelines.cli.run", "Run an experiment: data to pushed model."),
+    "data": ("pipelines.cli.data", "Look at data before anything is trained on it."),
+    "schema": ("pipelines.cli.schema", "Write, compare and update a curated schema."),
     "runs": ("pipelines.cli.runs", "List the runs of a workspace."),
     "serve": ("pipelines.cli.serve", "Serve models by TensorFlow Serving's gRPC and REST API."),
     "show": ("pipelines.cli.show", "Show one run, node by node."),
@@ -76,6 +78,14 @@ def main(arguments: list[str] | None = None) -> None:
     except click.ClickException as error:
         error.show()
         code = 2
+    except Exception as error:
+        if "--debug" in given:
+            raise
+        text = str(error).strip().splitlines()
+        headline = f"Unexpected: {type(error).__name__}: {text[0] if text else ''}"
+        remedy = "This is a fault of Headrace. headrace --debug COMMAND shows where it happened."
+        _print_error(HeadraceError(headline, remedy=remedy))
+        code = 1
     except (click.Abort, KeyboardInterrupt):
         click.echo("Interrupted.", err=True)
         code = 1

@@ -72,6 +72,11 @@ def command(
         cache=not no_cache,
         beam_args=(*settings.beam.args, *beam_args),
     )
+    return run_experiment(settings, workspace, options, root)
+
+
+def run_experiment(settings: config.Experiment, workspace: Workspace, options: Options, root: str) -> int:
+    """Runs an experiment with its progress on the terminal; returns the exit code."""
     with output_apart(workspace.runs / "headrace.log") as console:
         progress = ConsoleProgress(console)
         try:

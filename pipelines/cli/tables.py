@@ -18,6 +18,11 @@ def print_summary(console: Console, summary: Summary) -> None:
     if summary.examples:
         sizes = ", ".join(f"{count:,} {split}" for split, count in summary.examples.items())
         console.print(f"Examples    {sizes}", highlight=False)
+    if summary.bad_records:
+        records = "1 record" if summary.bad_records == 1 else f"{summary.bad_records} records"
+        console.print(
+            f"            {records} could not be used; see the quarantine of ExampleGen", style="yellow"
+        )
     if summary.candidates:
         console.print(candidate_table(summary.candidates, summary.chosen))
         console.print(f"Chosen      {summary.chosen}: {summary.reason}", highlight=False, soft_wrap=True)

@@ -37,6 +37,9 @@ def test_overrides_reach_nested_values_with_their_types() -> None:
     ("override", "headline", "remedy"),
     [
         ("train.epoch=3", "Unknown key 'train.epoch'", "Did you mean 'epochs'?"),
+        ("model.heigth=3", "Unknown key 'model.heigth'", "Did you mean 'height'?"),
+        ("model.family=sound", "", ""),
+        ("model.height=0", "greater than or equal to 4. Received: height=0", ""),
         ("trian.epochs=3", "Unknown key 'trian'", "Did you mean 'train'?"),
         ("train.epochs=many", "Received: epochs='many'", ""),
         ("train.epochs=0", "greater than or equal to 1. Received: epochs=0", ""),
@@ -88,5 +91,5 @@ def test_the_file_name_is_the_default_name(tmp_path) -> None:
 
 def test_settings_and_hyperparameters_have_the_same_names() -> None:
     assert set(config.Train.model_fields) == set(hparams.field_names(hparams.TrainHparams))
-    model = set(config.Model.model_fields) - {"family"}
+    model = set(config.ImageModel.model_fields) - {"family"}
     assert model == set(hparams.field_names(hparams.ImageModelHparams))

@@ -132,7 +132,7 @@ def read(batches: Batches, source: Source, request: Request, kinds: tables.Kinds
     """Reads one file; rows without a value that they must have are faults."""
     first = 0
     for batch, bad in batches(source.path, request.options):
-        found = tables.to_examples(batch, kinds, request.features, first)
+        found = tables.to_examples(batch, kinds, request, first)
         # A line that could not be read stands in the batch as an empty row.
         unread = {fault.number for fault in bad}
         records = tuple(item for item in found.records if item[0] not in unread)

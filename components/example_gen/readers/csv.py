@@ -31,7 +31,7 @@ def read(source: Source, request: Request, kinds: tables.Kinds) -> Iterator[Batc
     """
     first = 0
     for batch, bad in _batches(source.path, request.options):
-        found = tables.to_examples(batch, kinds, request.features, first)
+        found = tables.to_examples(batch, kinds, request, first)
         first += batch.num_rows
         yield Batch(found.records, (*bad, *found.faults))
 

@@ -25,7 +25,7 @@ def read(source: Source, request: Request) -> Iterator[Batch]:
     for first, records in chunks(numbered_records(source.path)):
         reasons = [check.fault(record, request.features) for record in records]
         good = tuple(
-            (first + offset, record)
+            (first + offset, check.without(record, request.exclude))
             for offset, (record, reason) in enumerate(zip(records, reasons, strict=True))
             if reason is None
         )

@@ -18,7 +18,7 @@ from components.example_gen.request import FeatureRule, Request, Source, SplitPl
 PLAN = SplitPlan("hash", (("train", 6), ("validation", 2), ("test", 2)))
 
 
-def read(paths, data_format: str, rules=(), **options: str):
+def read(paths, data_format: str, rules=(), exclude=(), **options: str):
     """All rows as {feature: value or None}, and all faults as (number, reason)."""
     request = Request(
         sources=tuple(Source(str(path)) for path in ([paths] if isinstance(paths, Path) else paths)),
@@ -26,6 +26,7 @@ def read(paths, data_format: str, rules=(), **options: str):
         split=PLAN,
         features=rules,
         label="label",
+        exclude=exclude,
         options=options,
     )
     reader = open_reader(request, column_kinds(request))
@@ -237,3 +238,7 @@ def _compare(theirs, ours) -> None:
 
     assert len(theirs) == len(ours) == 10_000
     assert sorted(map(key, theirs)) == sorted(map(key, ours))
+
+
+def test_excluded_columns_are_not_read(write) -> None:
+    assert read(write("a,b\n1,2\n"), "csv", exclude=("b",))[0] == [{"a": 1}]

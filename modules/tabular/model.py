@@ -1,0 +1,100 @@
+"""Models for tables by name, in the Keras functional API.
+
+    model = build(hparams, layout, category_sizes=[12, 40], class_count=2)
+
+Every model takes the (B, F) float32 row of `preprocessing` and returns
+(B, class_count) float32 probabilities.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import keras
+
+from modules.errors import TrainingError
+from modules.hparams import TabularHparams
+from modules.tabular.columns import Layout
+
+
+def build(
+    hparams: TabularHparams, layout: Layout, *, category_sizes: Sequence[int], class_count: int
+) -> keras.Model:
+    """Builds the model that `hparams.name` names.
+
+    Args:
+        hparams: the network, and what Transform was told.
+        layout: where columns lie in the row.
+        category_sizes: different indices of each categorical column.
+        class_count: width of the output.
+
+    Raises:
+        TrainingError: there is no model of that name.
+    """
+    if hparams.model.name not in MODELS:
+        raise TrainingError(
+            f"There is no tabular model {hparams.model.name!r}",
+            place="model.name",
+            remedy=f"Known models: {', '.join(sorted(MODELS))}.",
+        )
+    inputs = keras.Input((layout.width,), name="row")
+    parts = _Parts(inputs, hparams, layout, category_sizes)
+    logits = MODELS[hparams.model.name](parts, class_count)
+    scores = keras.layers.Activation("softmax", dtype="float32", name="scores")(logits)
+    return keras.Model(inputs, scores, name=hparams.model.name)
+
+
+class _Parts:
+    """The row taken apart: z-scores as they are, indices as embeddings."""
+
+    def __init__(
+        self,
+        row: keras.KerasTensor,
+        hparams: TabularHparams,
+        layout: Layout,
+        category_sizes: Sequence[int],
+    ) -> None:
+        self.hparams = hparams.model
+        numbers = len(layout.numeric)
+        self.scores = row[:, :numbers] if numbers else None
+        # After the z-scores: (name, number of different indices) of each index column.
+        self.tables = [
+            *((f"bucket_{name}", hparams.inputs.buckets) for name in layout.numeric),
+            *zip(layout.categorical, category_sizes, strict=True),
+        ]
+        self.crosses = [
+            ("cross_" + "_".join(names), hparams.inputs.cross_buckets) for names in layout.crosses
+        ]
+        self._row, self._first = row, numbers
+
+    def embedded(self, width: int, purpose: str, *, crosses: bool) -> list[keras.KerasTensor]:
+        """An embedding of each index column, (B, width) each."""
+        tables = [*self.tables, *(self.crosses if crosses else ())]
+        return [
+            keras.layers.Embedding(size, width, name=f"{purpose}_{name}")(
+                keras.ops.cast(self._row[:, self._first + index], "int32")
+            )
+            for index, (name, size) in enumerate(tables)
+        ]
+
+
+def mlp(parts: _Parts, class_count: int) -> keras.KerasTensor:
+    """Embeddings and z-scores through dense layers: (B, class_count) logits."""
+    hparams = parts.hparams
+    features = parts.embedded(hparams.embedding, "deep", crosses=False)
+    if parts.scores is not None:
+        features.append(parts.scores)
+    x = keras.layers.Concatenate(name="deep_inputs")(features) if len(features) > 1 else features[0]
+    for index, width in enumerate(hparams.hidden):
+        x = keras.layers.Dense(width, activation="relu", name=f"deep_{index}")(x)
+        x = keras.layers.Dropout(hparams.dropout, name=f"deep_dropout_{index}")(x)
+    return keras.layers.Dense(class_count, name="deep_logits")(x)
+
+
+def wide_and_deep(parts: _Parts, class_count: int) -> keras.KerasTensor:
+    """The MLP beside a linear model of all indices and crosses (Cheng et al., 2016, arXiv:1606.07792)."""
+    wide = parts.embedded(class_count, "wide", crosses=True)
+    return keras.layers.Add(name="logits")([mlp(parts, class_count), *wide])
+
+
+MODELS: dict[str, Callable[[_Parts, int], keras.KerasTensor]] = {"mlp": mlp, "wide_and_deep": wide_and_deep}
