@@ -8,6 +8,7 @@ push, replaced = serving_at(source.pushes("digits"), when)
 from __future__ import annotations
 
 import difflib
+import json
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,14 +16,14 @@ from pathlib import Path
 from typing import Literal
 
 from pipelines.errors import NotFoundError, nearest
-from pipelines.lineage import models
+from pipelines.lineage import models, record
 from pipelines.lineage.source import Edge, Execution, Push, Source
 from pipelines.lineage.store import ArtifactRecord, RunRecord
 
 Direction = Literal["up", "down"]
 Kind = Literal["version", "run", "artifact", "file"]
 
-COMPARED_ONLY = frozenset({"baseline_model"})
+COMPARED_ONLY = frozenset({"baseline_model", "previous_statistics"})
 """Inputs that a result was compared with, but not made from: shown, and not followed."""
 
 _VERSION = re.compile(r"(?P<model>[^@/]+)@(?P<version>\d+|latest)")
@@ -106,7 +107,7 @@ def _file(source: Source, name: str) -> Target:
         for number, artifact in artifacts.items()
         if artifact.uri == path
         or artifact.uri.startswith(path.rstrip("/") + "/")
-        or (int(artifact.properties.get("files", 1)) > 1 and Path(path).parent == Path(artifact.uri))
+        or (int(artifact.properties.get("files", 1)) > 1 and _was_read(source, number, path))
     ]
     if matching:
         return Target("file", path, tuple(matching))
@@ -128,6 +129,22 @@ def run_of(source: Source, push: Push) -> RunRecord:
     if run:
         return run
     raise NotFoundError(f"The run that pushed {push.name} is not recorded", place=push.destination)
+
+
+def _was_read(source: Source, folder: int, path: str) -> bool:
+    """Whether a file was among those of a recorded folder, by the report of who read it.
+
+    Where the report was removed, a file that lies in the folder is taken for one of them.
+    """
+    reader = {edge.execution for edge in source.consumers([folder])}
+    written = source.outputs(sorted(reader)[:1])
+    reports = source.artifacts(edge.artifact for edge in written if edge.key == "report")
+    for report in reports.values():
+        listed = Path(report.uri, record.FILES)
+        if listed.exists():
+            with open(listed, encoding="utf-8") as file:
+                return any(json.loads(line)["path"] == path for line in file)
+    return Path(path).is_file()
 
 
 def _suggest(name: str, known: Iterable[str]) -> str:

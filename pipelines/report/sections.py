@@ -17,6 +17,7 @@ from pipelines.report.markup import Child, Markup, facts, fold, join, table, tag
 OVERALL = "overall"
 _MAX_MATRIX = 20
 _MAX_CONFUSIONS = 30
+_MAX_SHIFTS = 30
 _LONG = 400
 
 
@@ -103,6 +104,7 @@ def data_section(view: RunView) -> Markup:
         table(("feature", "split", "anomaly"), anomalies, caption="Anomalies") if found else good,
         _classes(view),
         _statistics(view),
+        _shifts(view),
         _files(view),
     )
 
@@ -127,6 +129,22 @@ def _statistics(view: RunView) -> Child:
     ]
     head = ("feature", "split", "type", "missing", "values")
     return table(head, rows, caption="Statistics by StatisticsGen") if rows else None
+
+
+def _shifts(view: RunView) -> Child:
+    """What DataGate measured: drift against earlier data, skew between splits."""
+    artifact = view.output("DataGate", "report")
+    path = Path(artifact.uri, "report.json") if artifact else None
+    shifts = json.loads(path.read_text()).get("shifts", []) if path and path.exists() else []
+    if not shifts:
+        return None
+    shifts.sort(key=lambda row: row["limit"] - row["value"])
+    rows = [
+        (row["feature"], row["kind"], row["measure"], f"{row['value']:.3f}", f"{row['limit']:g}")
+        for row in shifts[:_MAX_SHIFTS]
+    ]
+    caption = "Drift and skew as DataGate measured them, the nearest to its limit first"
+    return table(("feature", "kind", "measure", "distance", "limit"), rows, caption=caption)
 
 
 def _files(view: RunView) -> Child:

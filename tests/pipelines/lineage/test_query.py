@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import shutil
+import sqlite3
+
 import pytest
 
 from pipelines.errors import NotFoundError
 from pipelines.lineage import query
 from pipelines.lineage.source import Push
+from pipelines.lineage.sqlite import SqliteSource
+from pipelines.lineage.store import INPUT_FILE, ArtifactRecord, Store
 
 CHAIN = [
     "ExampleGen", "StatisticsGen", "SchemaGen", "Transform", "Trainer", "Rewriter", "Evaluator",
@@ -76,6 +81,33 @@ def test_up_and_down_agree(source) -> None:
 def test_a_folder_stands_for_its_files(source) -> None:
     target = query.resolve(source, "/data/digits/1")
     assert (target.kind, len(target.artifacts)) == ("file", 4)
+
+
+def test_a_file_of_a_folder_that_was_recorded_whole(recorded, tmp_path) -> None:
+    """By the report of what was read; a neighbour that was not read is not known."""
+    path = tmp_path / "metadata.db"
+    shutil.copy(recorded.path, path)
+    folder = ArtifactRecord(
+        0, INPUT_FILE, "/photos/cat", {"sha256": "1", "bytes": 9, "files": 2, "records": 2}
+    )
+    report = tmp_path / "report"
+    report.mkdir()
+    (report / "files.jsonl").write_text('{"path": "/photos/cat/1.jpg"}\n{"path": "/photos/cat/2.jpg"}\n')
+    with Store(path) as store:
+        store.link_inputs(1, INPUT_FILE, "files", [folder])
+    with sqlite3.connect(path) as connection:
+        number = "SELECT artifact_id FROM Event JOIN EventPath ON event_id = id AND step_key = 'report'"
+        connection.execute(
+            f"UPDATE Artifact SET uri = ? WHERE id IN ({number} WHERE execution_id = 1)", [str(report)]
+        )
+    with SqliteSource(path) as opened:
+        assert query.resolve(opened, "/photos/cat/2.jpg").kind == "file"
+        assert query.resolve(opened, "/photos/cat").kind == "file"
+        with pytest.raises(NotFoundError):
+            query.resolve(opened, "/photos/cat/3.jpg")
+        (report / "files.jsonl").unlink()
+        with pytest.raises(NotFoundError):  # neither listed nor there
+            query.resolve(opened, "/photos/cat/2.jpg")
 
 
 def test_depth_counts_executions(source) -> None:
