@@ -11,6 +11,8 @@ who made an artifact is the first execution that wrote it.
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import json
 import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
@@ -106,6 +108,7 @@ SELECT Association.execution_id FROM Context JOIN Type ON Type.id = Context.type
 JOIN Association ON Association.context_id = Context.id
 WHERE Type.name = '{TFX_RUN_TYPE}' AND Context.name = ? ORDER BY Association.execution_id"""
 
+_MAY_NOT_WRITE = (errno.EACCES, errno.EPERM, errno.EROFS)
 _LAST = "\U0010ffff"
 
 
@@ -116,7 +119,7 @@ class SqliteSource:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._lock = exclusive(path)
+        self._lock = contextlib.ExitStack()
 
     def __enter__(self) -> Self:
         """Opens the file.
@@ -124,12 +127,12 @@ class SqliteSource:
         Raises:
             WorkspaceError: it is no metadata store.
         """
-        self._lock.__enter__()
+        self._take_lock()
         try:
             self._connection = sqlite3.connect(f"{self._path.absolute().as_uri()}?mode=ro", uri=True)
             self._prepare()
         except sqlite3.Error as error:
-            self._lock.__exit__(None, None, None)
+            self._lock.close()
             raise WorkspaceError(
                 f"The metadata store cannot be read: {error}",
                 place=str(self._path),
@@ -139,7 +142,15 @@ class SqliteSource:
 
     def __exit__(self, *exception: object) -> None:
         self._connection.close()
-        self._lock.__exit__(None, None, None)
+        self._lock.close()
+
+    def _take_lock(self) -> None:
+        """Whoever may read a workspace and not write it makes no lock, and cannot disturb a writer's."""
+        try:
+            self._lock.enter_context(exclusive(self._path))
+        except OSError as error:
+            if error.errno not in _MAY_NOT_WRITE:
+                raise
 
     def _prepare(self) -> None:
         """Makes our indexes where they are missing; a file that may not be written does without."""
@@ -148,6 +159,9 @@ class SqliteSource:
             return
         try:
             add_indexes(self._path)
+        except OSError as error:
+            if error.errno not in _MAY_NOT_WRITE:
+                raise
         except sqlite3.OperationalError as error:
             if "readonly" not in str(error):
                 raise

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import shutil
 import sqlite3
 
@@ -152,6 +153,22 @@ def test_a_path_with_signs_that_mean_something_in_an_address(recorded, tmp_path)
     shutil.copy(recorded.path, path)
     with SqliteSource(path) as opened:
         assert opened.run_ids(limit=1) == recorded.runs[-1:]
+
+
+def test_a_workspace_that_may_only_be_read(recorded, tmp_path, monkeypatch) -> None:
+    """Neither lock nor index can be made; answers are the same."""
+    path = tmp_path / "metadata.db"
+    shutil.copy(recorded.path, path)
+    with sqlite3.connect(path) as connection:
+        connection.execute("DROP INDEX IF EXISTS headrace_association_execution")
+
+    def refused(path):
+        raise PermissionError(errno.EACCES, "Permission denied", str(path))
+
+    monkeypatch.setattr("pipelines.lineage.sqlite.exclusive", refused)
+    with SqliteSource(path) as opened:
+        assert opened.executions([1])[1].run_id == recorded.runs[0]
+    assert not path.with_suffix(".lock").exists()
 
 
 def test_a_file_that_is_no_database(tmp_path) -> None:
