@@ -156,7 +156,7 @@ def test_why_names_the_baseline() -> None:
 def test_why_with_hardly_anything_recorded() -> None:
     bare = RunView(RunRecord("r", "m", "complete", 0.0, None), {}, [])
     text = explain.why(Push(1, "m", 3, "/s/m/3", 100.0), bare, "")
-    assert text.startswith("m@3 was trained on 0 examples from files that were not recorded.")
+    assert text.startswith("m@3 was trained on files that were not recorded.")
 
 
 @pytest.fixture
