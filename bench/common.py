@@ -21,6 +21,8 @@ from rich.table import Table
 
 RESULTS = Path(__file__).parent / "results"
 
+Measure = Callable[[], float]
+
 _Value = TypeVar("_Value")
 
 
@@ -51,8 +53,8 @@ class Figure:
         other: median of what a user would use instead, measured in the same rounds.
         unit: of both.
         ratio: median of the rounds' ratios, ours to other.
-        goal: `>= 0.8` or `<= 2`, for the ratio.
-        reached: whether it is.
+        goal: `>= 0.8` or `<= 2`, for the ratio; empty where none is set.
+        reached: whether it is; true where none is set.
     """
 
     name: str
@@ -64,13 +66,15 @@ class Figure:
     reached: bool
 
     @classmethod
-    def of(cls, name: str, ours: Sequence[float], other: Sequence[float], unit: str, goal: str) -> Self:
+    def of(cls, name: str, ours: Sequence[float], other: Sequence[float], unit: str, goal: str = "") -> Self:
         """The figure of two lists of values, one of each a round."""
         ratio = median(mine / theirs for mine, theirs in zip(ours, other, strict=True))
         return cls(name, median(ours), median(other), unit, ratio, goal, _holds(ratio, goal))
 
 
 def _holds(ratio: float, goal: str) -> bool:
+    if not goal:
+        return True
     sign, limit = goal.split()
     return {">=": ratio >= float(limit), "<=": ratio <= float(limit)}[sign]
 
@@ -98,8 +102,8 @@ def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]
     Console(width=140).print(table)
 
 
-def report(name: str, figures: Sequence[Figure]) -> None:
-    """Prints the figures and writes `bench/results/<name>.json`."""
+def report(name: str, figures: Sequence[Figure], facts: Mapping[str, object] | None = None) -> None:
+    """Prints the figures and writes them, with other facts, to `bench/results/<name>.json`."""
     columns = ("figure", "ours", "other", "unit", "ratio", "goal", "reached")
     print_table(
         name,
@@ -111,5 +115,5 @@ def report(name: str, figures: Sequence[Figure]) -> None:
         ],
     )  # fmt: skip
     RESULTS.mkdir(exist_ok=True)
-    content = {"machine": machine(), "figures": [asdict(item) for item in figures]}
+    content = {"machine": machine(), **(facts or {}), "figures": [asdict(item) for item in figures]}
     (RESULTS / f"{name}.json").write_text(json.dumps(content, indent=1))

@@ -10,6 +10,7 @@ that the rewriter can replace the core and keep what is around it.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import keras
 import tensorflow as tf
@@ -20,7 +21,11 @@ Preprocess = Callable[[tf.Tensor], tf.Tensor]
 
 
 def save(
-    path: str, model: keras.Model, class_names: Sequence[str], preprocess: Mapping[str, Preprocess]
+    path: str,
+    model: keras.Model,
+    class_names: Sequence[str],
+    preprocess: Mapping[str, Preprocess],
+    resources: Mapping[str, Any] | None = None,
 ) -> None:
     """Saves `model` with one signature per entry of `preprocess`.
 
@@ -30,12 +35,15 @@ def save(
         class_names: C names in the order of the scores.
         preprocess: signature name -> function from a (B,) string tensor to the
             model's input. Names as in `contract.PREPROCESS_FUNCTIONS`.
+        resources: what the preprocessing functions hold, such as tables.
     """
     module = tf.Module()
     module.model_variables = [variable.value for variable in model.variables]
     # What comes before the core is a module of its own, so that the rewriter
     # can take it over, with the tables it may hold, without the weights.
     before = tf.Module()
+    for name, resource in (resources or {}).items():
+        setattr(before, name, resource)
     setattr(module, contract.PREPROCESSING_MODULE, before)
     # A function, since a plain tensor on a module is not restored by loading.
     names = tf.function(lambda: tf.constant(list(class_names), tf.string), input_signature=[])

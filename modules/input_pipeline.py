@@ -1,12 +1,18 @@
 """tf.data from TFRecords of transformed examples to batches.
 
-dataset = read_examples(fn_args.train_files, feature_spec, seed=0)   # parsed, one by one
-dataset = training_batches(dataset.map(decode), batch_size=64, seed=0)
+    dataset = read_examples(fn_args.train_files, feature_spec)           # parsed, one by one
+    stream = TrainingStream(dataset.map(decode), examples=1073, batch_size=64, seed=0)
+    stream.batches(epoch=0, step=0, epochs=30)
+
+A stream's batch is a function of seed, epoch and step alone, so that a
+training can go on in the middle, and every worker sees the same batches.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import tensorflow as tf
 
@@ -49,10 +55,52 @@ def read_examples(file_patterns: Sequence[str], feature_spec: Mapping[str, objec
     return parsed.unbatch()
 
 
-def training_batches(dataset: tf.data.Dataset, *, batch_size: int, seed: int) -> tf.data.Dataset:
-    """Shuffles anew each epoch and batches; the last, smaller batch is kept."""
-    shuffled = dataset.shuffle(_SHUFFLE_BUFFER, seed=seed, reshuffle_each_iteration=True)
-    return shuffled.batch(batch_size).prefetch(AUTOTUNE)
+Augment = Callable[..., Any]
+"""(features, labels, seed) -> (features, labels); `seed` is (2,) int64, for tf.random.stateless_*."""
+
+
+@dataclass(frozen=True)
+class TrainingStream:
+    """Shuffled batches of a training split, epoch after epoch.
+
+    Attributes:
+        dataset: single (features, labels) pairs, the same in every pass.
+        examples: how many.
+        batch_size: the last batch of an epoch is smaller where they do not divide.
+        seed: of shuffling and augmentation.
+        augment: applied to whole batches.
+    """
+
+    dataset: tf.data.Dataset
+    examples: int
+    batch_size: int
+    seed: int
+    augment: Augment | None = None
+
+    def batches(self, *, epoch: int, step: int, epochs: int) -> tf.data.Dataset:
+        """The batches from `step` of `epoch` (both from 0) to the end of the last epoch.
+
+        One data set over all epochs, so that the next epoch's first batches are
+        made while the last ones of this are trained on.
+        """
+
+        def one_epoch(number: tf.Tensor) -> tf.data.Dataset:
+            # Of this function alone: the process's seed must not count, and 0
+            # cannot be combined with a seed that is a tensor.
+            tf.compat.v1.get_default_graph().seed = 1
+            shuffled = self.dataset.shuffle(
+                min(_SHUFFLE_BUFFER, max(self.examples, 1)),
+                seed=self.seed + number,
+                reshuffle_each_iteration=False,
+            )
+            numbered = shuffled.batch(self.batch_size).enumerate()
+            return numbered.map(lambda index, batch: (tf.stack([self.seed + number, index]), batch))
+
+        stream = tf.data.Dataset.range(epoch, epochs).flat_map(one_epoch).skip(step)
+        return stream.map(self._augmented, num_parallel_calls=AUTOTUNE, deterministic=True).prefetch(AUTOTUNE)
+
+    def _augmented(self, seed: tf.Tensor, batch: tuple[Any, ...]) -> tuple[Any, ...]:
+        return batch if self.augment is None else self.augment(*batch, seed=seed)
 
 
 def evaluation_batches(dataset: tf.data.Dataset, *, batch_size: int) -> tf.data.Dataset:

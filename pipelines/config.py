@@ -11,7 +11,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
@@ -106,13 +106,10 @@ class Validation(Stage):
 
     schema_file: str | None = Field(
         None,
-        description="A curated schema (headrace schema init); else it is inferred from the training split.",
+        description="A curated schema (headrace schema init); an inferred one stops nothing by itself.",
     )
     fail_on: list[str] = Field(
-        ["auto"],
-        description="Kinds of anomalies that stop a run, by TFDV's names in lower case, or all. auto: all "
-        "with a curated schema; with an inferred one all but texts that the training split has not, "
-        "since rare values and free texts differ between any two splits.",
+        ["all"], description="Kinds of anomalies that stop a run, by TFDV's names in lower case, or all."
     )
     drift: Distances = Field(
         Distances(default=0.3, features={}),
@@ -165,21 +162,144 @@ FAMILIES: dict[str, type[Stage]] = {"image": ImageModel, "tabular": TabularModel
 Model = Annotated[ImageModel | TabularModel, Field(discriminator="family")]
 
 
+class Schedule(Stage):
+    """How the learning rate moves after the warm-up."""
+
+    name: Literal["constant", "cosine", "exponential", "polynomial", "piecewise"] = "cosine"
+    unit: Literal["epochs", "steps"] = Field("epochs", description="Of warmup, every and boundaries.")
+    warmup: Annotated[float, Field(ge=0)] | None = Field(
+        None, description="Length of the linear rise from zero; train.warmup_fraction when not given."
+    )
+    floor: Annotated[float, Field(ge=0, le=1)] = Field(
+        0.0, description="Share of the peak at which cosine and polynomial end, and exponential stops."
+    )
+    rate: Annotated[float, Field(gt=0, le=1)] = Field(
+        0.95, description="exponential: factor for each `every`."
+    )
+    every: Annotated[float, Field(gt=0)] = Field(1.0, description="exponential: see rate.")
+    power: Annotated[float, Field(gt=0)] = Field(1.0, description="polynomial: 1 is a straight line.")
+    boundaries: list[Annotated[float, Field(gt=0)]] = Field(
+        [], description="piecewise: where each factor begins to hold, ascending."
+    )
+    factors: list[Annotated[float, Field(ge=0)]] = Field(
+        [], description="piecewise: shares of the peak, one a boundary."
+    )
+    restarts: Annotated[int, Field(ge=0)] = Field(
+        0, description="How often the schedule starts again from the peak, at equal distances."
+    )
+
+    @model_validator(mode="after")
+    def _pieces(self) -> Schedule:
+        if len(self.boundaries) != len(self.factors):
+            raise ValueError("schedule.boundaries and schedule.factors must have the same length")
+        if self.boundaries != sorted(set(self.boundaries)):
+            raise ValueError("schedule.boundaries must ascend")
+        if self.name == "piecewise" and not self.boundaries:
+            raise ValueError("schedule.name=piecewise needs schedule.boundaries and schedule.factors")
+        return self
+
+
+class Checkpoint(Stage):
+    """When the state of training is written down, so that a killed run goes on from there."""
+
+    every_steps: Annotated[int, Field(ge=0)] = Field(0, description="Optimizer steps; 0 is never by steps.")
+    every_minutes: Annotated[float, Field(ge=0)] = Field(5.0, description="0 is never by time.")
+    keep: Annotated[int, Field(ge=1)] = Field(2, description="Latest checkpoints that are kept.")
+    resume: bool = Field(True, description="Go on from the latest checkpoint of the same training.")
+
+
 class Train(Stage):
     """How to train."""
 
     epochs: Annotated[int, Field(ge=1)] = Field(30, description="At most; early stopping ends sooner.")
-    batch_size: Annotated[int, Field(ge=1)] = 64
-    learning_rate: Annotated[float, Field(gt=0)] = Field(
-        0.002, description="Peak, after warm-up; a cosine brings it to zero."
+    batch_size: Annotated[int, Field(ge=1)] = Field(
+        64, description="Examples in one optimizer step, over all replicas and micro-batches."
     )
-    weight_decay: Annotated[float, Field(ge=0)] = 0.0005
+    learning_rate: Annotated[float, Field(gt=0)] = Field(0.002, description="Peak, after warm-up.")
+    learning_rate_scaling: Literal["none", "linear", "square_root"] = Field(
+        "none", description="By batch_size / reference_batch_size."
+    )
+    reference_batch_size: Annotated[int, Field(ge=1)] = Field(
+        256, description="The batch size that learning_rate is meant for, when it is scaled."
+    )
+    weight_decay: Annotated[float, Field(ge=0)] = Field(0.0005, description="Decoupled, times the rate.")
+    decay_norms_and_biases: bool = Field(
+        False, description="Whether weight decay also takes vectors and scalars."
+    )
+    layer_decay: Annotated[float, Field(gt=0, le=1)] = Field(
+        1.0, description="Learning rate of a layer, as a share of the rate of the layer above it."
+    )
     warmup_fraction: Annotated[float, Field(ge=0, lt=1)] = Field(0.05, description="Of all planned steps.")
-    label_smoothing: Annotated[float, Field(ge=0, lt=1)] = 0.05
+    schedule: Schedule = Schedule()
+    optimizer: str = Field("adamw", description="Any optimizer of Keras, such as sgd, adam, lion.")
+    optimizer_options: dict[str, Any] = Field(
+        {}, description="More arguments of the optimizer, such as {momentum: 0.9, nesterov: true}."
+    )
+    loss: Literal["cross_entropy", "focal", "mse", "huber"] = "cross_entropy"
+    label_smoothing: Annotated[float, Field(ge=0, lt=1)] = Field(0.05, description="Classification.")
+    focal_gamma: Annotated[float, Field(ge=0)] = Field(2.0, description="focal: 0 is cross-entropy.")
+    huber_delta: Annotated[float, Field(gt=0)] = Field(1.0, description="huber: where it becomes linear.")
+    class_weights: Literal["none", "balanced"] = Field(
+        "none", description="balanced weighs each class by the inverse of its count in training."
+    )
     early_stopping_patience: Annotated[int, Field(ge=1)] = Field(
         8, description="Epochs without a better loss."
     )
+    reduce_on_plateau_patience: Annotated[int, Field(ge=0)] = Field(
+        0, description="Epochs without a better loss until the rate is reduced; 0 is never."
+    )
+    reduce_on_plateau_factor: Annotated[float, Field(gt=0, lt=1)] = 0.5
+    accumulate_steps: Annotated[int, Field(ge=1)] = Field(
+        1, description="Micro-batches that one step's batch is cut into, to save memory."
+    )
+    clip: Literal["none", "norm", "value", "global_norm"] = Field(
+        "global_norm", description="Of gradients: each tensor's norm, each value, or the norm of all."
+    )
+    clip_at: Annotated[float, Field(gt=0)] = 1.0
+    ema_momentum: Annotated[float, Field(ge=0, lt=1)] = Field(
+        0.0, description="Moving average of the weights, such as 0.999; it is what is judged and served."
+    )
+    precision: Literal["auto", "float32", "mixed_float16", "mixed_bfloat16"] = Field(
+        "auto", description="auto takes 16 bits only where the device is measured to gain by it."
+    )
+    xla: Literal["auto", "on", "off", "autocluster"] = Field(
+        "auto", description="auto measures both ways in runs long enough to pay for compiling."
+    )
+    fused_normalization: bool = Field(
+        True, description="One kernel for batch normalisation in training, instead of Keras's dozen."
+    )
+    recompute: bool = Field(
+        False, description="Activations are computed again in the backward pass: less memory, a third slower."
+    )
+    strategy: str = Field(
+        "auto",
+        description="auto, one_device, mirrored, multi_worker, tpu, or the dotted path of a function "
+        "that returns a tf.distribute.Strategy.",
+    )
+    local_workers: Annotated[int, Field(ge=1, le=64)] = Field(
+        1, description="Worker processes that the Trainer starts on this machine."
+    )
+    worker_timeout_s: Annotated[float, Field(gt=0)] = Field(
+        300.0, description="How long workers wait for each other at the start."
+    )
+    sync_batch_norm: bool = Field(
+        False, description="Batch statistics over all replicas, not each one's own; not with XLA."
+    )
+    steps_per_call: Annotated[int, Field(ge=0)] = Field(
+        0, description="Steps in one call of the runtime; 0 chooses about a quarter of a second."
+    )
+    intra_op_threads: Annotated[int, Field(ge=0)] = Field(0, description="0 is TensorFlow's choice.")
+    inter_op_threads: Annotated[int, Field(ge=0)] = Field(0, description="0 is TensorFlow's choice.")
+    checkpoint: Checkpoint = Checkpoint()
+    deterministic: bool = Field(
+        False, description="Bit-identical weights in every run on one machine; nothing is chosen by timing."
+    )
     seed: Annotated[int, Field(ge=0)] = 17
+    tensorboard: bool = Field(True, description="Scalars for TensorBoard, in the Trainer's model_run.")
+    histograms: bool = Field(False, description="Of all weights, for TensorBoard, once an epoch.")
+    profile: Annotated[str, Field(pattern=r"^(\d+-\d+)?$")] = Field(
+        "", description="Steps to write a profiler trace of, such as 20-30."
+    )
 
 
 class Rewrite(Stage):
@@ -215,13 +335,41 @@ class Infra(Stage):
     """What the served bytes must answer before they are pushed."""
 
     examples: Annotated[int, Field(ge=1, le=1000)] = Field(32, description="Real examples sent.")
-    timeout_s: Annotated[float, Field(gt=0)] = 300.0
+    timeout_s: Annotated[float, Field(gt=0)] = Field(300.0, description="For starting a server and loading.")
+    max_p99_ms: Annotated[float, Field(gt=0)] | None = Field(
+        None, description="Of one example by gRPC, one request at a time; off when not given."
+    )
+    max_memory_mb: Annotated[float, Field(gt=0)] | None = Field(
+        None, description="Of the whole server process; off when not given."
+    )
+
+
+class PushServer(Stage):
+    """The server that watches the serving folder, and must serve what is pushed."""
+
+    url: str | None = Field(None, description="Of its REST API, instead of host and rest_port.")
+    host: str = "127.0.0.1"
+    rest_port: Annotated[int, Field(ge=1, le=65535)] = 8501
+    model: str | None = Field(None, description="Its name there; the one under serving/ when not given.")
+    timeout_s: Annotated[float, Field(gt=0)] = Field(
+        120.0, description="The version must be AVAILABLE within this."
+    )
+    tolerance: Annotated[float, Field(ge=0)] = Field(
+        1e-3, description="Absolute, on scores: the server's TensorFlow and device may be others."
+    )
+
+    @property
+    def rest_url(self) -> str:
+        return self.url or f"http://{self.host}:{self.rest_port}"
 
 
 class Push(Stage):
     """Where the model goes."""
 
     model: str | None = Field(None, description="Name under serving/; the experiment's when not given.")
+    server: PushServer | None = Field(
+        None, description="Asked after each push; a version that it does not serve well is withdrawn."
+    )
 
 
 class Beam(Stage):
@@ -393,11 +541,12 @@ def known_keys(location: Sequence[str | int]) -> list[str]:
     stage: type[BaseModel] = Experiment
     for part in location:
         field = stage.model_fields.get(str(part))
-        if (
-            field is None
-            or not isinstance(field.annotation, type)
-            or not issubclass(field.annotation, BaseModel)
-        ):
+        groups = [
+            kind
+            for kind in (field.annotation, *get_args(field.annotation))
+            if isinstance(kind, type) and issubclass(kind, BaseModel)
+        ] if field else []  # fmt: skip
+        if not groups:
             return []
-        stage = field.annotation
+        stage = groups[0]
     return list(stage.model_fields)

@@ -53,12 +53,12 @@ def create_pipeline(experiment: Experiment, workspace: Workspace, *, enable_cach
     transform = _transform(experiment, examples, schema)
     # Behind the gate: Transform would fail on bad data with a worse message.
     transform.add_upstream_node(data[-1])
-    trainer = _trainer(experiment, transform, schema)
+    trainer = _trainer(experiment, workspace, transform, schema)
     rewriter = _rewriter(experiment, trainer, examples)
     baseline = _baseline(rewriter)
     evaluator = _evaluator(experiment, examples, rewriter, baseline)
     infra = _infra_validator(experiment, examples, rewriter)
-    pusher = _pusher(experiment, workspace, rewriter, evaluator, infra)
+    pusher = _pusher(experiment, workspace, examples, rewriter, evaluator, infra)
     nodes = [ingest, *data, transform, trainer, rewriter, baseline, evaluator, infra, pusher]
     for node in nodes:
         _add_fingerprint(node)
@@ -111,14 +111,12 @@ def _stats_options(experiment: Experiment) -> Any:
 
 
 def _schema_node(experiment: Experiment, statistics: Any) -> Any:
-    """The curated schema where there is one; else the training split's own."""
+    """The curated schema where there is one; else what all splits have in common."""
     path = experiment.validation.schema_file
     if path is None:
-        return tfx.components.SchemaGen(
-            statistics=statistics.outputs["statistics"],
-            infer_feature_shape=True,
-            exclude_splits=[VALIDATION, TEST],
-        )
+        # Of all splits: a column that is there in every training row and missing
+        # in one test row would else fail to parse there.
+        return tfx.components.SchemaGen(statistics=statistics.outputs["statistics"], infer_feature_shape=True)
     node = tfx.components.ImportSchemaGen(schema_file=str(Path(path).absolute())).with_id("SchemaGen")
     # TFX would take an edited file for the one it imported before.
     node.exec_properties["schema_digest"] = inputs.digest([path])
@@ -127,14 +125,12 @@ def _schema_node(experiment: Experiment, statistics: Any) -> Any:
 
 def _gate_settings(experiment: Experiment) -> dict[str, Any]:
     settings = experiment.validation
-    inferred = settings.schema_file is None
-    if inferred:
-        remedy = "Mend the data, or freeze and edit a schema (headrace schema init), or set validation.*."
+    if settings.schema_file is None:
+        remedy = "If the change is meant, raise validation.drift or validation.skew; else mend the data."
     else:
         remedy = f"Mend the data, or accept it: headrace schema accept {settings.schema_file} latest."
     return {
         "fail_on": settings.fail_on,
-        "inferred": inferred,
         "drift": settings.drift.model_dump(),
         "skew": settings.skew.model_dump(),
         "remedy": remedy,
@@ -178,16 +174,23 @@ def _hparams(experiment: Experiment) -> dict[str, Any]:
     }
 
 
-def _trainer(experiment: Experiment, transform: Any, schema: channel.BaseChannel) -> Any:
+def _trainer(
+    experiment: Experiment, workspace: Workspace, transform: Any, schema: channel.BaseChannel
+) -> Any:
+    run_fn = RUN_FN.format(family=experiment.model.family)
+    # Checkpoints outlive the execution that wrote them, so they lie outside of
+    # its artifacts; other code does not go on from them.
+    code = fingerprint.of_modules([run_fn.rpartition(".")[0]])[:12]
+    state_root = workspace.training_root(experiment.name) / code
     return tfx.components.Trainer(
         examples=transform.outputs["transformed_examples"],
         transform_graph=transform.outputs["transform_graph"],
         schema=schema,
-        run_fn=RUN_FN.format(family=experiment.model.family),
+        run_fn=run_fn,
         # The trainer counts in epochs (custom_config), so no step limits here.
         train_args=tfx.proto.TrainArgs(splits=[TRAIN]),
         eval_args=tfx.proto.EvalArgs(splits=[VALIDATION]),
-        custom_config=_hparams(experiment),
+        custom_config={**_hparams(experiment), "state_root": str(state_root)},
     )
 
 
@@ -242,14 +245,23 @@ def _infra_validator(
         examples=examples,
         rewrite_report=rewriter.outputs["report"],
         split=VALIDATION,
+        raw_features=_raw_features(experiment),
         examples_count=experiment.infra.examples,
         timeout_s=experiment.infra.timeout_s,
+        max_p99_ms=experiment.infra.max_p99_ms,
+        max_memory_mb=experiment.infra.max_memory_mb,
     )
+
+
+def _raw_features(experiment: Experiment) -> dict[str, str]:
+    """Signature -> the feature of the raw Examples that it takes."""
+    return {names.SIGNATURE_IMAGE: experiment.data.image}
 
 
 def _pusher(
     experiment: Experiment,
     workspace: Workspace,
+    examples: channel.BaseChannel,
     rewriter: Rewriter,
     evaluator: Evaluator,
     infra: InfraValidator,
@@ -258,8 +270,27 @@ def _pusher(
         model=rewriter.outputs["servable"],
         model_blessing=evaluator.outputs["blessing"],
         infra_blessing=infra.outputs["blessing"],
+        examples=examples,
+        evaluation=evaluator.outputs["evaluation"],
+        rewrite_report=rewriter.outputs["report"],
         serving_root=str(workspace.serving_root(experiment.model_name)),
+        model_name=experiment.model_name,
+        split=TEST,
+        raw_features=_raw_features(experiment),
+        server=_push_server(experiment),
     )
+
+
+def _push_server(experiment: Experiment) -> dict[str, Any] | None:
+    server = experiment.push.server
+    if server is None:
+        return None
+    return {
+        "url": server.rest_url,
+        "model": server.model or experiment.model_name,
+        "timeout_s": server.timeout_s,
+        "tolerance": server.tolerance,
+    }
 
 
 def _add_fingerprint(node: base_node.BaseNode) -> None:

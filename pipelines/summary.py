@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from components.serving_pusher import root as serving_root
 from pipelines.evaluation import ACCURACY, BASELINE, CANDIDATE
 from pipelines.lineage.store import NodeRecord, Store
 
@@ -36,9 +37,15 @@ class Summary:
         reason: why.
         blessed: by the Evaluator; None where it did not run.
         infra_blessed: by the InfraValidator; None where it did not run.
+        infra_message: why it did not bless, or empty.
+        infra_figures: what a model server took: `server`, `cold_load_s`, `p50_ms`,
+            `p95_ms`, `p99_ms`, `requests`, `memory_mb`.
         pushed_version: of this model, or empty.
         pushed_to: the version's folder, or empty.
         pushed_now: whether this very run pushed it.
+        pushed_state: empty where the pushed version is in service, else what became
+            of it since.
+        in_service: the version that servers serve now, or empty.
         refusal: why it was not pushed.
         executed: nodes that ran.
         cached: nodes whose outputs were taken from the cache.
@@ -55,9 +62,13 @@ class Summary:
     reason: str = ""
     blessed: bool | None = None
     infra_blessed: bool | None = None
+    infra_message: str = ""
+    infra_figures: Mapping[str, Any] = field(default_factory=dict)
     pushed_version: str = ""
     pushed_to: str = ""
     pushed_now: bool = False
+    pushed_state: str = ""
+    in_service: str = ""
     refusal: str = ""
     executed: Sequence[str] = ()
     cached: Sequence[str] = ()
@@ -128,17 +139,42 @@ def _evaluation(node: NodeRecord | None) -> dict[str, Any]:
 
 def _infra(node: NodeRecord | None) -> dict[str, Any]:
     blessing = _output(node, "blessing")
-    return {"infra_blessed": blessing.properties.get("blessed") == 1} if blessing else {}
+    if not blessing:
+        return {}
+    return {
+        "infra_blessed": blessing.properties.get("blessed") == 1,
+        "infra_message": str(blessing.properties.get("message", "")),
+        "infra_figures": json.loads(str(blessing.properties.get("figures", "{}"))),
+    }
 
 
 def _push(node: NodeRecord | None) -> dict[str, Any]:
     pushed = _output(node, "pushed_model")
     if not pushed or not node:
         return {}
+    root = Path(str(node.properties["serving_root"]))
+    current = serving_root.in_service(root)
+    now = {"in_service": "" if current is None else str(current)}
     if pushed.properties.get("pushed") != 1:
-        return {"refusal": str(pushed.properties.get("reason", ""))}
+        return {**now, "refusal": str(pushed.properties.get("reason", ""))}
+    version = str(pushed.properties["pushed_version"])
     return {
-        "pushed_version": str(pushed.properties["pushed_version"]),
+        **now,
+        "pushed_version": version,
         "pushed_to": str(pushed.properties["pushed_destination"]),
         "pushed_now": node.state == "complete",
+        "pushed_state": _state_since(root, int(version), current),
     }
+
+
+def _state_since(root: Path, version: int, current: int | None) -> str:
+    """What became of a pushed version; empty where it is in service."""
+    if version == current:
+        return ""
+    withdrawal = serving_root.withdrawals(root).get(version)
+    if withdrawal is not None:
+        reason = f" ({withdrawal.reason})" if withdrawal.reason else ""
+        return f"withdrawn by a {withdrawal.cause}{reason}"
+    if serving_root.folder_of(root, version) is None:
+        return "removed since"
+    return "superseded by a newer version"

@@ -97,6 +97,10 @@ class Workspace:
         """The folder that a model server watches for a model."""
         return self.serving / model
 
+    def training_root(self, experiment: str) -> Path:
+        """The folder with the checkpoints of an experiment's unfinished trainings."""
+        return self.root / "training" / experiment
+
     def run_folder(self, run_id: str) -> Path:
         return self.runs / run_id
 

@@ -12,7 +12,7 @@ ROWS = [
     [
         ("ExampleGen", "files to splits", True),
         ("StatisticsGen", "of every split", False),
-        ("SchemaGen", "of the training split", False),
+        ("SchemaGen", "inferred or curated", False),
         ("ExampleValidator", "anomalies", False),
         ("DataGate", "stops on anomalies", True),
         ("Transform", "full-pass analysis", False),

@@ -52,8 +52,7 @@ class DataGate(base_component.BaseComponent):
             statistics: of StatisticsGen, all splits.
             schema: inferred or curated.
             previous_statistics: of earlier data; may resolve to none.
-            settings: `fail_on` (see `gate.chosen_kinds`), `inferred` (whether the
-                schema is the training split's own), `drift` and `skew` (each
+            settings: `fail_on` (see `gate.chosen_kinds`), `drift` and `skew` (each
                 `default` and `features`), and the `remedy` of the error.
         """
         super().__init__(

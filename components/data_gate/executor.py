@@ -38,7 +38,7 @@ class Executor(base_executor.BaseExecutor):
         settings = json.loads(exec_properties["settings"])
         anomalies = artifact_utils.get_single_instance(input_dict["anomalies"])
         splits = sorted(artifact_utils.decode_split_names(anomalies.split_names))
-        fail_on = gate.chosen_kinds(settings["fail_on"], inferred=settings["inferred"])
+        fail_on = gate.chosen_kinds(settings["fail_on"])
         findings = [
             sentence
             for split in splits

@@ -11,9 +11,7 @@ from tensorflow_metadata.proto.v0 import anomalies_pb2
 
 from components.errors import AnomalyError
 
-AUTO = "auto"
 ALL = "all"
-_UNEXPECTED_TEXT = "enum_type_unexpected_string_values"
 _MAX_SHOWN = 5
 
 
@@ -22,25 +20,20 @@ def kinds() -> list[str]:
     return sorted(name.lower() for name in anomalies_pb2.AnomalyInfo.Type.DESCRIPTOR.values_by_name)
 
 
-def chosen_kinds(fail_on: Sequence[str], *, inferred: bool) -> list[str]:
-    """The kinds to fail on: `auto` leaves unexpected texts out where the schema was inferred.
+def chosen_kinds(fail_on: Sequence[str]) -> list[str]:
+    """The kinds to fail on; `all` stands for every one.
 
     Raises:
         AnomalyError: there is no such kind.
     """
-    unknown = sorted(set(fail_on) - {AUTO, ALL, *kinds()})
+    unknown = sorted(set(fail_on) - {ALL, *kinds()})
     if unknown:
         raise AnomalyError(
             f"There is no kind of anomaly {unknown[0]!r}",
             place="validation.fail_on",
-            remedy=f"Known: auto, all, {', '.join(kinds())}.",
+            remedy=f"Known: all, {', '.join(kinds())}.",
         )
-    if ALL in fail_on or (AUTO in fail_on and not inferred):
-        return kinds()
-    chosen = set(fail_on) - {AUTO}
-    if AUTO in fail_on:
-        chosen |= set(kinds()) - {_UNEXPECTED_TEXT}
-    return sorted(chosen)
+    return kinds() if ALL in fail_on else sorted(set(fail_on))
 
 
 def sentences(split: str, anomalies: anomalies_pb2.Anomalies, fail_on: Collection[str]) -> list[str]:

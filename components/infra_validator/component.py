@@ -6,6 +6,9 @@ choice of model servers is closed; this one writes the same InfraBlessing.
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
+
 from tfx.dsl.components.base import base_component, executor_spec
 from tfx.types import channel, channel_utils, component_spec, standard_artifacts
 
@@ -17,7 +20,10 @@ class InfraValidatorSpec(component_spec.ComponentSpec):
     PARAMETERS = {
         "split": component_spec.ExecutionParameter(type=str),
         "examples_count": component_spec.ExecutionParameter(type=int),
+        "raw_features": component_spec.ExecutionParameter(type=str),
         "timeout_s": component_spec.ExecutionParameter(type=float),
+        "max_p99_ms": component_spec.ExecutionParameter(type=float),
+        "max_memory_mb": component_spec.ExecutionParameter(type=float),
     }
     INPUTS = {
         "model": component_spec.ChannelParameter(type=standard_artifacts.Model),
@@ -28,10 +34,11 @@ class InfraValidatorSpec(component_spec.ComponentSpec):
 
 
 class InfraValidator(base_component.BaseComponent):
-    """Sends real examples to the servable in a process of its own.
+    """Sends real examples to a real server that has the servable loaded, and measures it.
 
     Outputs:
-        blessing: TFX's InfraBlessing, with the custom property `message`.
+        blessing: TFX's InfraBlessing, with the custom properties `message` and
+            `figures` (JSON), and `figures.json` in its folder.
     """
 
     SPEC_CLASS = InfraValidatorSpec
@@ -44,9 +51,25 @@ class InfraValidator(base_component.BaseComponent):
         examples: channel.BaseChannel,
         rewrite_report: channel.BaseChannel,
         split: str,
+        raw_features: Mapping[str, str],
         examples_count: int,
         timeout_s: float,
+        max_p99_ms: float | None,
+        max_memory_mb: float | None,
     ) -> None:
+        """Makes the node.
+
+        Args:
+            model: the servable.
+            examples: raw Examples.
+            rewrite_report: the Rewriter's, with the judged scores.
+            split: the split that was judged.
+            raw_features: signature -> the feature of the Examples that it takes.
+            examples_count: how many are sent.
+            timeout_s: for starting the server and loading.
+            max_p99_ms: 99th percentile of single requests; None for no limit.
+            max_memory_mb: of the server's process, in MiB; None for no limit.
+        """
         super().__init__(
             InfraValidatorSpec(
                 model=model,
@@ -54,7 +77,10 @@ class InfraValidator(base_component.BaseComponent):
                 rewrite_report=rewrite_report,
                 split=split,
                 examples_count=examples_count,
+                raw_features=json.dumps(raw_features, sort_keys=True),
                 timeout_s=timeout_s,
+                max_p99_ms=max_p99_ms or 0.0,
+                max_memory_mb=max_memory_mb or 0.0,
                 blessing=channel_utils.as_channel([standard_artifacts.InfraBlessing()]),
             )
         )

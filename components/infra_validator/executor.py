@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -36,11 +37,27 @@ class Executor(base_executor.BaseExecutor):
                 examples_uri=artifact_utils.get_single_uri(input_dict["examples"]),
                 split=exec_properties["split"],
                 count=exec_properties["examples_count"],
+                raw_features=json.loads(exec_properties["raw_features"]),
                 folder=Path(scratch),
             )
-            faults = validate.validate(request, judged, seconds=exec_properties["timeout_s"])
-        blessing = artifact_utils.get_single_instance(output_dict["blessing"])
-        blessing.set_int_custom_property(_BLESSED_KEY, int(not faults))
-        blessing.set_string_custom_property("message", "; ".join(faults))
-        name = _NOT_BLESSED_FILE if faults else _BLESSED_FILE
-        Path(blessing.uri, name).write_text("\n".join(faults))
+            verdict = validate.validate(request, judged, _limits(exec_properties))
+        _bless(artifact_utils.get_single_instance(output_dict["blessing"]), verdict)
+
+
+def _limits(exec_properties: dict[str, Any]) -> validate.Limits:
+    return validate.Limits(
+        seconds=exec_properties["timeout_s"],
+        # Execution properties have no "none"; no limit is 0.
+        max_p99_ms=exec_properties["max_p99_ms"] or None,
+        max_memory_mb=exec_properties["max_memory_mb"] or None,
+    )
+
+
+def _bless(blessing: types.Artifact, verdict: validate.Verdict) -> None:
+    """Writes the blessing as TFX's own node does, so that TFX's readers understand it."""
+    blessing.set_int_custom_property(_BLESSED_KEY, int(not verdict.faults))
+    blessing.set_string_custom_property("message", "; ".join(verdict.faults))
+    blessing.set_string_custom_property("figures", json.dumps(dict(verdict.figures), sort_keys=True))
+    verdict.write(blessing.uri)
+    name = _NOT_BLESSED_FILE if verdict.faults else _BLESSED_FILE
+    Path(blessing.uri, name).write_text("\n".join(verdict.faults))

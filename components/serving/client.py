@@ -14,7 +14,7 @@ import json
 import urllib.error
 import urllib.request
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, Self
 from urllib.parse import quote
 
 from components.errors import UserError
@@ -48,6 +48,13 @@ class ModelClient:
         self._base = f"http://{host}:{rest_port}/v1/models/"
         self._timeout_s = timeout_s
 
+    @classmethod
+    def at(cls, url: str, timeout_s: float = 60.0) -> Self:
+        """A client of the server at a URL such as `https://models.example.com`."""
+        client = cls("", 0, timeout_s)
+        client._base = f"{url.rstrip('/')}/v1/models/"
+        return client
+
     def status(self, model: str) -> dict[int, str]:
         """State by version number.
 
@@ -68,9 +75,21 @@ class ModelClient:
         return found
 
     def predict(
-        self, model: str, signature: str, input_name: str, raw: Sequence[bytes]
+        self,
+        model: str,
+        signature: str,
+        input_name: str,
+        raw: Sequence[bytes],
+        version: int | None = None,
     ) -> list[dict[str, Any]]:
         """The outputs for each raw input, in requests of at most 32 rows and about 8 MB.
+
+        Args:
+            model: its name.
+            signature: the signature to call.
+            input_name: its one input, (B,) string.
+            raw: the inputs.
+            version: the one to ask; by default the one in service.
 
         Returns:
             Per input its outputs by name; a single output, which the server
@@ -80,10 +99,11 @@ class ModelClient:
             ServerError: no answer, or the server refused a request.
         """
         rows: list[dict[str, Any]] = []
+        path = quote(model, safe="") + ("" if version is None else f"/versions/{version}")
         for batch in _batches(raw):
             encoded = [{"b64": base64.b64encode(item).decode()} for item in batch]
             body = {"signature_name": signature, "instances": [{input_name: item} for item in encoded]}
-            predictions = self._call(f"{quote(model, safe='')}:predict", body)["predictions"]
+            predictions = self._call(f"{path}:predict", body)["predictions"]
             rows += [item if isinstance(item, dict) else {"outputs": item} for item in predictions]
         return rows
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 import tensorflow as tf
 
 from components.errors import DataError
+from components.serving.servable import Servable, Signature
 
 
 def read_split(uri: str, split: str, limit: int | None = None) -> list[bytes]:
@@ -33,6 +34,30 @@ def _label_of(record: bytes, feature: str) -> str:
     value = tf.train.Example.FromString(record).features.feature[feature]
     values = getattr(value, value.WhichOneof("kind")).value
     return values[0].decode() if isinstance(values[0], bytes) else str(values[0])
+
+
+def values_of(records: Sequence[bytes], feature: str) -> list[bytes]:
+    """The one value of a string feature in each record."""
+    spec = {feature: tf.io.FixedLenFeature([], tf.string)}
+    return list(tf.io.parse_example(tf.constant(list(records), tf.string), spec)[feature].numpy())
+
+
+def raw_inputs(
+    servable: Servable, records: Sequence[bytes], raw_features: Mapping[str, str]
+) -> dict[Signature, list[bytes]]:
+    """What each signature takes, cut out of serialized Examples.
+
+    Args:
+        servable: its first signature takes the records themselves.
+        records: serialized Examples.
+        raw_features: signature name -> the feature that it takes.
+    """
+    first, *others = servable.signatures
+    inputs = {first: list(records)}
+    for signature in others:
+        if signature.name in raw_features:
+            inputs[signature] = values_of(records, raw_features[signature.name])
+    return inputs
 
 
 def label_ids(labels: Sequence[str], class_names: Sequence[str]) -> np.ndarray:

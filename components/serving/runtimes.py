@@ -20,6 +20,7 @@ import numpy as np
 import tensorflow as tf
 
 from components.errors import ServableError
+from components.serving import manifest
 from components.serving.servable import Servable, version_folder
 
 
@@ -84,12 +85,25 @@ def load(uri: str | Path) -> Runtime:
     Raises:
         ServableError: it does not load, or its runtime is unknown.
     """
-    servable = Servable.read(uri)
+    return _open(version_folder(uri), Servable.read(uri))
+
+
+def load_version(folder: Path) -> Runtime:
+    """Loads a pushed version, as the manifest in its folder says.
+
+    Raises:
+        ServableError: it has no manifest, does not load, or its runtime is unknown.
+    """
+    return _open(folder, manifest.servable_of(folder))
+
+
+def _open(folder: Path, servable: Servable) -> Runtime:
     if servable.runtime not in RUNTIMES:
         raise ServableError(
-            f"There is no runtime {servable.runtime!r}; known: {', '.join(sorted(RUNTIMES))}", place=str(uri)
+            f"There is no runtime {servable.runtime!r}; known: {', '.join(sorted(RUNTIMES))}",
+            place=str(folder),
         )
-    return RUNTIMES[servable.runtime](version_folder(uri), servable)
+    return RUNTIMES[servable.runtime](folder, servable)
 
 
 def predict_in_batches(runtime: Runtime, raw: Sequence[bytes], batch_size: int = 64) -> np.ndarray:

@@ -7,10 +7,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 from components.errors import ServableError
 
@@ -52,6 +52,16 @@ class Servable:
         Path(folder, MANIFEST).write_text(json.dumps(asdict(self), indent=1))
 
     @classmethod
+    def from_json(cls, raw: Mapping[str, Any]) -> Self:
+        """From the parsed manifest.
+
+        Raises:
+            TypeError, KeyError: a field is missing, unknown or of another type.
+        """
+        signatures = tuple(Signature(**item) for item in raw["signatures"])
+        return cls(**{**raw, "signatures": signatures, "class_names": tuple(raw["class_names"])})
+
+    @classmethod
     def read(cls, folder: str | Path) -> Self:
         """Reads the manifest of a servable artifact.
 
@@ -60,10 +70,7 @@ class Servable:
         """
         path = Path(folder, MANIFEST)
         try:
-            raw = json.loads(path.read_text())
-            raw["signatures"] = tuple(Signature(**item) for item in raw["signatures"])
-            raw["class_names"] = tuple(raw["class_names"])
-            return cls(**raw)
+            return cls.from_json(json.loads(path.read_text()))
         except (OSError, ValueError, TypeError, KeyError) as error:
             raise ServableError(
                 f"A servable's manifest cannot be read: {error}",

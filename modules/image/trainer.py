@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable
-from pathlib import Path
+from collections.abc import Sequence
+from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-import keras
-import numpy as np
 import tensorflow as tf
 import tensorflow_transform as tft
 
 from modules import contract, export, input_pipeline
-from modules.errors import TrainingError
 from modules.hparams import ImageHparams
 from modules.image import model as image_model
 from modules.image.decode import decode_image, decode_images
-from modules.training import loop
+from modules.training import classifier
 
 if TYPE_CHECKING:
     from tfx.components import FnArgs
@@ -30,76 +26,49 @@ def run_fn(fn_args: FnArgs) -> None:
         fn_args: TFX's; `custom_config` as `ImageHparams.from_config` takes it.
 
     Raises:
-        TrainingError: an empty split, a label outside the vocabulary, or a loss
-            that is no finite number.
+        TrainingError: see `classifier.run`.
     """
     hparams = ImageHparams.from_config(fn_args.custom_config)
-    keras.utils.set_random_seed(hparams.train.seed)
-    transform = tft.TFTransformOutput(fn_args.transform_output)
-    class_names = [name.decode() for name in transform.vocabulary_by_name(contract.LABEL_VOCABULARY)]
 
-    train = _decoded(fn_args.train_files, transform, hparams, len(class_names))
-    validation = _decoded(fn_args.eval_files, transform, hparams, len(class_names))
-    train_examples = _count(train, "train", class_names)
-    _count(validation, "validation", class_names)
+    def make_task(transform: tft.TFTransformOutput) -> classifier.Task:
+        return _task(hparams, transform, fn_args.train_files)
 
-    mean, variance = _moments(fn_args.train_files, transform)
-    model = image_model.build(hparams.model, class_count=len(class_names), mean=mean, variance=variance)
-    batches = input_pipeline.training_batches(
-        train, batch_size=hparams.train.batch_size, seed=hparams.train.seed
+    classifier.run(fn_args, f"{__name__}.{run_fn.__name__}", hparams.train, hparams.state_root, make_task)
+
+
+def _task(
+    hparams: ImageHparams, transform: tft.TFTransformOutput, train_files: Sequence[str]
+) -> classifier.Task:
+    size = {
+        "height": hparams.model.height,
+        "width": hparams.model.width,
+        "channels": hparams.model.channels,
+    }
+    mean, variance = _moments(train_files, transform)
+    return classifier.Task(
+        features=(hparams.image_feature,),
+        label=hparams.label_feature,
+        to_input=lambda features: decode_image(tf.reshape(features[hparams.image_feature], []), **size),
+        build=lambda class_count: image_model.build(
+            hparams.model, class_count=class_count, mean=mean, variance=variance
+        ),
+        description=asdict(hparams.model),
+        preprocess=_preprocess(hparams.image_feature, size),
+        augment=_shift_fn(hparams),
     )
-    report = loop.fit(
-        model,
-        batches.map(_shift_fn(hparams), num_parallel_calls=input_pipeline.AUTOTUNE),
-        input_pipeline.evaluation_batches(validation, batch_size=hparams.train.batch_size),
-        hparams.train,
-        train_examples=train_examples,
-    )
-    _check_finite(report)
-    _save(fn_args, model, class_names, hparams, report)
 
 
-def _decoded(
-    patterns: list[str], transform: tft.TFTransformOutput, hparams: ImageHparams, class_count: int
-) -> tf.data.Dataset:
-    """Single (image, one-hot label) pairs, decoded once and kept in memory."""
-    spec = transform.transformed_feature_spec()
-    wanted = {name: spec[name] for name in (hparams.image_feature, hparams.label_feature)}
-
-    def decode(features: dict[str, tf.Tensor]) -> tuple[tf.Tensor, tf.Tensor]:
-        image = decode_image(
-            tf.reshape(features[hparams.image_feature], []),
-            height=hparams.model.height,
-            width=hparams.model.width,
-            channels=hparams.model.channels,
-        )
-        return image, tf.one_hot(tf.reshape(features[hparams.label_feature], []), class_count)
-
-    dataset = input_pipeline.read_examples(patterns, wanted)
-    return dataset.map(decode, num_parallel_calls=input_pipeline.AUTOTUNE).cache()
+def _preprocess(feature: str, size: dict[str, int]) -> dict[str, export.Preprocess]:
+    spec = {feature: tf.io.FixedLenFeature([], tf.string)}
+    return {
+        contract.SIGNATURE_EXAMPLES: lambda raw: decode_images(
+            tf.io.parse_example(raw, spec)[feature], **size
+        ),
+        contract.SIGNATURE_IMAGE: lambda encoded: decode_images(encoded, **size),
+    }
 
 
-def _count(dataset: tf.data.Dataset, split: str, class_names: list[str]) -> int:
-    """Reads the split once (which fills its cache), checks labels, and counts."""
-    count = 0
-    for _, labels in dataset.batch(1024).as_numpy_iterator():
-        if not np.all(labels.sum(axis=1) == 1):
-            raise TrainingError(
-                f"The {split} split has a label that the training split has not",
-                place=f"split {split}, example {count + int(np.argmin(labels.sum(axis=1)))}",
-                remedy=f"Classes seen in training: {', '.join(class_names)}. Correct the label, or add data.",
-            )
-        count += len(labels)
-    if not count:
-        raise TrainingError(
-            f"The {split} split is empty",
-            place=f"split {split}",
-            remedy="Give it a larger share (data.splits), or more data.",
-        )
-    return count
-
-
-def _moments(patterns: list[str], transform: tft.TFTransformOutput) -> tuple[list[float], list[float]]:
+def _moments(patterns: Sequence[str], transform: tft.TFTransformOutput) -> tuple[list[float], list[float]]:
     """The constant features that Transform measured, read from the first example."""
     spec = transform.transformed_feature_spec()
     wanted = {name: spec[name] for name in (contract.IMAGE_MEAN, contract.IMAGE_VARIANCE)}
@@ -107,62 +76,16 @@ def _moments(patterns: list[str], transform: tft.TFTransformOutput) -> tuple[lis
     return first[contract.IMAGE_MEAN].numpy().tolist(), first[contract.IMAGE_VARIANCE].numpy().tolist()
 
 
-def _shift_fn(hparams: ImageHparams) -> Callable[[tf.Tensor, tf.Tensor], tuple[tf.Tensor, tf.Tensor]]:
+def _shift_fn(hparams: ImageHparams) -> input_pipeline.Augment | None:
     """Moves each batch by up to `augment_shift` pixels, edges repeated."""
     shift = hparams.model.augment_shift
+    if not shift:
+        return None
 
-    def apply(images: tf.Tensor, labels: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        if not shift:
-            return images, labels
+    def apply(images: tf.Tensor, labels: tf.Tensor, *, seed: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         padding = [[0, 0], [shift, shift], [shift, shift], [0, 0]]
         padded = tf.pad(images, padding, mode="SYMMETRIC")
-        return tf.image.random_crop(padded, tf.shape(images), seed=hparams.train.seed), labels
+        moved = tf.image.stateless_random_crop(padded, tf.shape(images), seed)
+        return tf.ensure_shape(moved, images.shape), labels
 
     return apply
-
-
-def _check_finite(report: loop.FitReport) -> None:
-    losses = report.history["loss"]
-    if not np.all(np.isfinite(losses)):
-        raise TrainingError(
-            "The training loss is not a finite number",
-            place=f"epoch {1 + int(np.argmin(np.isfinite(losses)))}",
-            remedy="Lower train.learning_rate, or lengthen train.warmup_fraction.",
-        )
-
-
-def _save(
-    fn_args: FnArgs,
-    model: keras.Model,
-    class_names: list[str],
-    hparams: ImageHparams,
-    report: loop.FitReport,
-) -> None:
-    size = {
-        "height": hparams.model.height,
-        "width": hparams.model.width,
-        "channels": hparams.model.channels,
-    }
-    spec = {hparams.image_feature: tf.io.FixedLenFeature([], tf.string)}
-
-    def preprocess_image(encoded: tf.Tensor) -> tf.Tensor:
-        return decode_images(encoded, **size)
-
-    def preprocess_examples(examples: tf.Tensor) -> tf.Tensor:
-        return preprocess_image(tf.io.parse_example(examples, spec)[hparams.image_feature])
-
-    export.save(
-        fn_args.serving_model_dir,
-        model,
-        class_names,
-        {
-            contract.SIGNATURE_EXAMPLES: preprocess_examples,
-            contract.SIGNATURE_IMAGE: preprocess_image,
-        },
-    )
-    keras_path = Path(fn_args.serving_model_dir).parent / contract.KERAS_MODEL
-    keras_path.parent.mkdir(parents=True, exist_ok=True)
-    model.save(keras_path)
-    run_dir = Path(fn_args.model_run_dir)
-    run_dir.mkdir(parents=True, exist_ok=True)
-    (run_dir / contract.HISTORY_FILE).write_text(json.dumps(report.to_json(), indent=1))

@@ -16,6 +16,11 @@ ROW = "row"
 """The transformed feature that holds all columns."""
 
 
+def vocabulary(column: str) -> str:
+    """Name of the vocabulary that Transform writes of a column; a file name, whatever the column's."""
+    return "column_" + "".join(letter if letter.isalnum() else f"_{ord(letter):x}_" for letter in column)
+
+
 @dataclass(frozen=True)
 class Layout:
     """Columns in the order in which they lie in the row.

@@ -95,7 +95,7 @@ def _category(name: str, value: tf.Tensor, hparams: TabularInputHparams) -> tf.T
         _as_text(value),
         top_k=hparams.vocabulary_size,
         num_oov_buckets=1,
-        vocab_filename=f"column_{name}",
+        vocab_filename=columns.vocabulary(name),
     )
 
 

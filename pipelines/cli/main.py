@@ -13,20 +13,26 @@ from pipelines.errors import HeadraceError, nearest
 
 # name -> (module, one-line help): help is shown without importing any of them.
 COMMANDS = {
-    "diff": ("pipelines.cli.diff", "Say what differs between two runs."),
     "experiments": ("pipelines.cli.experiments", "List the experiments that ship."),
-    "lineage": ("pipelines.cli.lineage", "Show where a model, run or file comes from or leads to."),
-    "models": ("pipelines.cli.models", "List pushed models and their versions."),
-    "predict": ("pipelines.cli.predict", "Send images, texts or examples to a running server."),
-    "report": ("pipelines.cli.report", "Write a run as one HTML page."),
     "run": ("pipelines.cli.run", "Run an experiment: data to pushed model."),
+    "runs": ("pipelines.cli.runs", "List the runs of a workspace."),
+    "show": ("pipelines.cli.show", "Show one run, node by node."),
+    "report": ("pipelines.cli.report", "Write a run as one HTML page."),
     "data": ("pipelines.cli.data", "Look at data before anything is trained on it."),
     "schema": ("pipelines.cli.schema", "Write, compare and update a curated schema."),
-    "runs": ("pipelines.cli.runs", "List the runs of a workspace."),
     "serve": ("pipelines.cli.serve", "Serve models by TensorFlow Serving's gRPC and REST API."),
-    "show": ("pipelines.cli.show", "Show one run, node by node."),
-    "trace": ("pipelines.cli.trace", "Say which version was serving at a time."),
+    "predict": ("pipelines.cli.predict", "Send images, texts or examples to a running server."),
+    "bulk": ("pipelines.cli.bulk", "Run a served model over files, in batches on Beam."),
+    "models": ("pipelines.cli.models", "List pushed models and their versions."),
+    "rollback": (
+        "pipelines.cli.rollback",
+        "Put an older version of a model in service, or a newer one again.",
+    ),
+    "prune": ("pipelines.cli.prune", "Remove old versions of a model for good."),
     "why": ("pipelines.cli.why", "Say why a version is as it is."),
+    "lineage": ("pipelines.cli.lineage", "Show where a model, run or file comes from or leads to."),
+    "trace": ("pipelines.cli.trace", "Say which version was serving at a time."),
+    "diff": ("pipelines.cli.diff", "Say what differs between two runs."),
 }
 
 

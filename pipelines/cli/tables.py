@@ -30,7 +30,13 @@ def print_summary(console: Console, summary: Summary) -> None:
         console.print(f"Accuracy    {_metric_line(summary)}", highlight=False, soft_wrap=True)
     for failure in summary.failures:
         console.print(f"            not met: {failure}", highlight=False, style="red")
+    if summary.infra_figures:
+        console.print(f"Validated   {_infra_line(summary.infra_figures)}", highlight=False, soft_wrap=True)
+    if summary.infra_message:
+        console.print(f"            not blessed: {summary.infra_message}", highlight=False, style="red")
     console.print(f"Pushed      {_push_line(summary)}", highlight=False, soft_wrap=True)
+    if summary.in_service:
+        console.print(f"In service  version {summary.in_service}", highlight=False)
 
 
 def _metric_line(summary: Summary) -> str:
@@ -44,10 +50,19 @@ def _metric_line(summary: Summary) -> str:
     return text
 
 
+def _infra_line(figures: Mapping[str, Any]) -> str:
+    return (
+        f"in {figures['server']}: cold load {figures['cold_load_s']:.1f} s, one example "
+        f"{figures['p50_ms']:.1f} / {figures['p95_ms']:.1f} / {figures['p99_ms']:.1f} ms "
+        f"(p50 / p95 / p99 of {figures['requests']}), {figures['memory_mb']:.0f} MiB"
+    )
+
+
 def _push_line(summary: Summary) -> str:
     if summary.pushed_version:
         when = "" if summary.pushed_now else " (nothing new: this model was pushed before)"
-        return f"version {summary.pushed_version} in {summary.pushed_to}{when}"
+        since = f"; not in service: {summary.pushed_state}" if summary.pushed_state else ""
+        return f"version {summary.pushed_version} in {summary.pushed_to}{when}{since}"
     if summary.refusal:
         return f"no; refused by {summary.refusal}"
     return "no; the Pusher was not part of this run"

@@ -259,6 +259,52 @@ class Store:
         artifacts = self._artifacts({event.artifact_id for event in events})
         return [self._node_record(execution, events, artifacts) for execution in executions]
 
+    def artifacts_of_type(self, type_name: str) -> list[ArtifactRecord]:
+        """All artifacts of a type, oldest first; none where the type is unknown."""
+        try:
+            found = self._store.get_artifacts_by_type(type_name)
+        except Exception as error:  # MLMD raises its own error for a type nobody registered
+            if "NotFound" in type(error).__name__:
+                return []
+            raise
+        records = self._artifacts({artifact.id for artifact in found})
+        return [records[number] for number in sorted(records)]
+
+    def begin_operation(
+        self,
+        kind: str,
+        properties: Mapping[str, str | int | float],
+        artifacts: Mapping[str, Sequence[int]],
+    ) -> int:
+        """Records something done outside of runs as an execution of its own; returns its id.
+
+        Artifacts are left as they are, since cache keys read them.
+
+        Args:
+            kind: the execution's type, such as `HeadraceRollback`.
+            properties: what is done, why and when.
+            artifacts: what it is done to, by role; each becomes an input event,
+                and may have one role only.
+        """
+        type_id = self._store.put_execution_type(pb.ExecutionType(name=kind), can_add_fields=True)
+        execution = pb.Execution(type_id=type_id, last_known_state=pb.Execution.RUNNING)
+        _set(execution, properties)
+        (execution_id,) = self._store.put_executions([execution])
+        events = [
+            _input_event(execution_id, artifact_id, role, index)
+            for role, ids in artifacts.items()
+            for index, artifact_id in enumerate(ids)
+        ]
+        if events:
+            self._store.put_events(events)
+        return int(execution_id)
+
+    def end_operation(self, execution_id: int, *, ok: bool) -> None:
+        """Records how an operation ended."""
+        (execution,) = self._store.get_executions_by_id([execution_id])
+        execution.last_known_state = pb.Execution.COMPLETE if ok else pb.Execution.FAILED
+        self._store.put_executions([execution])
+
     def _node_record(
         self, execution: Any, events: Sequence[Any], artifacts: Mapping[int, ArtifactRecord]
     ) -> NodeRecord:
@@ -317,6 +363,13 @@ def _artifact(type_id: int, record: ArtifactRecord) -> Any:
     artifact = pb.Artifact(type_id=type_id, uri=record.uri, state=pb.Artifact.LIVE)
     _set(artifact, record.properties)
     return artifact
+
+
+def _input_event(execution_id: int, artifact_id: int, role: str, index: int) -> Any:
+    event = pb.Event(execution_id=execution_id, artifact_id=artifact_id, type=pb.Event.INPUT)
+    event.path.steps.add().key = role
+    event.path.steps.add().index = index
+    return event
 
 
 def _state(execution: Any) -> str:

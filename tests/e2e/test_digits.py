@@ -18,6 +18,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from components.serving import manifest
 from components.serving.servable import size_bytes
 from pipelines.lineage.store import Store
 from pipelines.summary import RESOLVERS
@@ -134,10 +135,30 @@ def test_the_pushed_bytes_are_the_blessed_bytes(nodes, workspace) -> None:
     for path in source.rglob("*"):
         if path.is_file():
             assert (pushed / path.relative_to(source)).read_bytes() == path.read_bytes()
+    names = {path.relative_to(pushed) for path in pushed.rglob("*") if path.is_file()}
+    added = names - {path.relative_to(source) for path in source.rglob("*")}
+    extra = {"mlmd_uuid", "headrace.json", "tf_serving_warmup_requests"}
+    assert added == {Path("assets.extra", name) for name in extra}
     stamp = json.loads((pushed / "assets.extra" / "mlmd_uuid").read_text())
     assert stamp["servable"] == str(servable.id)
     assert stamp["run"].startswith("digits-")
-    assert size_bytes(pushed) < size_bytes(Path(nodes["Trainer"].outputs["model"][0].uri, "Format-Serving"))
+    assert size_bytes(source) <= size_bytes(Path(nodes["Trainer"].outputs["model"][0].uri, "Format-Serving"))
+
+
+def test_the_manifest_says_what_was_pushed_and_why(nodes, workspace) -> None:
+    pushed = workspace / "serving" / "digits" / "1"
+    assert manifest.faults(pushed) == []
+    found = manifest.read(pushed)
+    assert found["run"].startswith("digits-")
+    assert found["chosen"]["name"] == nodes["Rewriter"].outputs["servable"][0].properties["technique"]
+    assert found["metrics"]["overall"]["accuracy"] >= 0.97
+    assert len(found["canary"]["examples"]) == 8
+
+
+def test_a_server_was_measured(first, nodes) -> None:
+    assert re.search(r"Validated +in .+: cold load \d+\.\d s, one example .* MiB", first.out)
+    figures = json.loads(nodes["InfraValidator"].outputs["blessing"][0].properties["figures"])
+    assert 0 < figures["p50_ms"] <= figures["p99_ms"]
 
 
 def test_candidates_were_measured_and_the_choice_recorded(nodes) -> None:
@@ -216,6 +237,15 @@ def test_a_model_below_its_threshold_is_refused(headrace, first, workspace) -> N
     assert sorted(path.name for path in (workspace / "serving/digits").glob("[0-9]*")) == ["1"]
 
 
+def test_a_servable_over_its_limit_is_not_pushed(headrace, first, workspace) -> None:
+    limit = "infra.max_p99_ms=0.01"
+    done = headrace("run", "digits", "--workspace", str(workspace), "--set", limit)
+    assert done.code == 1, done.err
+    assert "not blessed: the 99th percentile of" in done.out
+    assert "Pushed      no; refused by infra validation: the 99th percentile of" in done.out
+    assert "In service  version 1" in done.out
+
+
 def test_ctrl_c_ends_a_run_cleanly(headrace, first, workspace) -> None:
     """While the Trainer runs: its process ends, metadata says so, and the same command goes on."""
     arguments = (
@@ -263,3 +293,32 @@ def test_runs_and_show_tell_what_happened(headrace, first, workspace) -> None:
     for name in NODES:
         assert re.search(rf"{name} +executed", shown.out), name
     assert f"{workspace}/serving/digits/1" in shown.out
+
+
+def test_a_cached_run_after_a_rollback_says_what_is_in_service(headrace, first, workspace) -> None:
+    again = ("run", "digits", "--workspace", str(workspace), "--set", "infra.examples=9")
+    done = headrace(*again)
+    assert "In service  version 2" in done.out
+    back = headrace("rollback", "digits", "--workspace", str(workspace), "--reason", "a trial")
+    assert "In service  version 1 of digits, instead of 2" in back.out
+    done = headrace(*again)
+    assert "Nodes       0 executed, 11 cached" in done.out
+    assert "not in service: withdrawn by a rollback (a trial)" in done.out
+    assert "In service  version 1" in done.out
+    headrace("rollback", "digits", "--workspace", str(workspace), "--to", "2")
+    assert "In service  version 2" in headrace("show", "latest", "--workspace", str(workspace)).out
+
+
+def test_pruning_says_first_what_would_go(headrace, first, workspace) -> None:
+    arguments = ("prune", "digits", "--workspace", str(workspace), "--keep", "1")
+    assert "Would go    1; with --yes they do" in headrace(*arguments).out
+    assert (workspace / "serving" / "digits" / "1").exists()
+    assert "Removed     1; recorded as execution" in headrace(*arguments, "--yes").out
+    assert sorted(path.name for path in (workspace / "serving/digits").glob("[0-9]*")) == ["2"]
+
+
+def test_bulk_answers_as_the_model_was_evaluated(headrace, first, nodes, workspace, tmp_path) -> None:
+    examples = Path(nodes["ExampleGen"].outputs["examples"][0].uri, "Split-test")
+    done = headrace("bulk", "digits", str(examples), str(tmp_path / "out"), "--workspace", str(workspace))
+    assert done.code == 0, done.err
+    assert "Answered    357 inputs with version 2 of digits" in done.out

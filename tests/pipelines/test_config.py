@@ -83,6 +83,17 @@ def test_unknown_names_suggest_the_nearest(tmp_path) -> None:
         config.load(str(tmp_path / "none.yaml"))
 
 
+def test_a_server_to_push_to_is_named_by_host_or_url() -> None:
+    assert config.load("digits").push.server is None
+    by_port = config.load("digits", ["push.server.rest_port=9000"]).push.server
+    assert by_port is not None and by_port.rest_url == "http://127.0.0.1:9000"
+    by_url = config.load("digits", ["push.server.url=https://models.example.com"]).push.server
+    assert by_url is not None and by_url.rest_url == "https://models.example.com"
+    with pytest.raises(ConfigError, match=r"push\.server\.rest_prot") as caught:
+        config.load("digits", ["push.server.rest_prot=1"])
+    assert caught.value.remedy == "Did you mean 'rest_port'?"
+
+
 def test_the_file_name_is_the_default_name(tmp_path) -> None:
     path = tmp_path / "my-photos.yaml"
     path.write_text("data: {path: x}\n")

@@ -51,15 +51,11 @@ def test_only_the_kinds_that_are_named_count() -> None:
     assert "enum_type_unexpected_string_values" in gate.kinds()
 
 
-def test_what_an_inferred_schema_cannot_know_does_not_stop_by_default() -> None:
-    unexpected = "enum_type_unexpected_string_values"
-    assert unexpected not in gate.chosen_kinds(["auto"], inferred=True)
-    assert unexpected in gate.chosen_kinds(["auto"], inferred=False)
-    assert unexpected in gate.chosen_kinds(["all"], inferred=True)
-    assert gate.chosen_kinds(["auto", unexpected], inferred=True) == gate.kinds()
-    assert gate.chosen_kinds([], inferred=True) == []
+def test_kinds_are_named_or_all() -> None:
+    assert gate.chosen_kinds(["all"]) == gate.kinds()
+    assert gate.chosen_kinds([]) == []
     with pytest.raises(AnomalyError, match="no kind of anomaly 'typo'"):
-        gate.chosen_kinds(["typo"], inferred=True)
+        gate.chosen_kinds(["typo"])
 
 
 def test_a_flood_is_cut_and_counted() -> None:

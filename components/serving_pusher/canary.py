@@ -1,0 +1,149 @@
+"""Requests with known answers, and asking a server for them.
+
+canary = Canary.of(runtime, records)
+verify(server, version, canary)          # returns when the server answers as it should
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, Self
+
+import numpy as np
+
+from components.errors import ServableError
+from components.serving.client import ModelClient, ServerError
+from components.serving.runtimes import Runtime
+from components.serving.servable import Servable
+
+_POLL_S = 0.2
+_INLINE_BYTES = 4096
+
+
+@dataclass(frozen=True)
+class Canary:
+    """Serialized Examples and what the pushed bytes say of them.
+
+    Attributes:
+        servable: how it is called.
+        records: B serialized Examples.
+        scores: (B, C) float32, from the bytes that are pushed.
+    """
+
+    servable: Servable
+    records: Sequence[bytes]
+    scores: np.ndarray
+
+    @classmethod
+    def of(cls, runtime: Runtime, records: Sequence[bytes]) -> Self:
+        """Asks a loaded servable for its answers."""
+        return cls(runtime.servable, records, runtime.predict(records).scores)
+
+    def to_json(self) -> dict[str, Any]:
+        """For the manifest: digests and answers; the records themselves where small.
+
+        Larger ones lie in the warm-up file of the same folder.
+        """
+        signature = self.servable.signatures[0]
+        rows = [
+            {
+                "sha256": hashlib.sha256(record).hexdigest(),
+                **({"base64": base64.b64encode(record).decode()} if len(record) <= _INLINE_BYTES else {}),
+                "scores": scores.tolist(),
+            }
+            for record, scores in zip(self.records, self.scores, strict=True)
+        ]
+        return {"signature": signature.name, "input": signature.input, "examples": rows}
+
+
+@dataclass(frozen=True)
+class Server:
+    """A model server that a push must reach.
+
+    Attributes:
+        client: its REST API.
+        model: the model's name there.
+        timeout_s: the new version must be AVAILABLE within this.
+        tolerance: absolute, on scores; the server's TensorFlow and device may be others.
+    """
+
+    client: ModelClient
+    model: str
+    timeout_s: float
+    tolerance: float
+
+
+class Clock(Protocol):
+    """What `time` has of this."""
+
+    def monotonic(self) -> float: ...
+    def sleep(self, seconds: float, /) -> None: ...
+
+
+def verify(server: Server, version: int, canary: Canary, clock: Clock = time) -> None:
+    """Waits until the version is AVAILABLE, then compares its answers with the known ones.
+
+    Raises:
+        ServableError: it did not become available, or answers otherwise.
+    """
+    _wait(server, version, clock)
+    signature = canary.servable.signatures[0]
+    try:
+        rows = server.client.predict(
+            server.model, signature.name, signature.input, canary.records, version=version
+        )
+    except ServerError as error:
+        raise ServableError(
+            f"Version {version} does not answer: {error.headline}", place=error.place
+        ) from error
+    fault = _fault(rows, canary, server.tolerance)
+    if fault:
+        raise ServableError(f"Version {version} answers wrongly: {fault}", place=server.model)
+
+
+def _wait(server: Server, version: int, clock: Clock) -> None:
+    deadline = clock.monotonic() + server.timeout_s
+    while True:
+        state, place = _state(server, version)
+        if state == "AVAILABLE":
+            return
+        if state == "END":
+            raise ServableError(f"Version {version} does not load in the server", place=server.model)
+        if clock.monotonic() > deadline:
+            raise ServableError(
+                f"Version {version} was not available within {server.timeout_s:g} s: {state}", place=place
+            )
+        clock.sleep(_POLL_S)
+
+
+def _state(server: Server, version: int) -> tuple[str, str]:
+    """The version's state, or why there is none; and where."""
+    try:
+        return server.client.status(server.model).get(version, "the server has not seen it"), server.model
+    except ServerError as error:
+        return error.headline, error.place
+
+
+def _fault(rows: Sequence[dict[str, Any]], canary: Canary, tolerance: float) -> str:
+    servable = canary.servable
+    try:
+        scores = np.array([row[servable.scores] for row in rows], np.float64)
+        classes = [tuple(row[servable.classes]) for row in rows]
+    except (KeyError, TypeError, ValueError) as error:
+        return f"its outputs are not as expected ({type(error).__name__}: {error})"
+    if scores.shape != canary.scores.shape:
+        return f"scores have shape {scores.shape}; expected {canary.scores.shape}"
+    if any(row != servable.class_names for row in classes):
+        return f"class names differ from {list(servable.class_names)}"
+    return _difference(scores, canary.scores, tolerance)
+
+
+def _difference(scores: np.ndarray, known: np.ndarray, tolerance: float) -> str:
+    difference = float(np.abs(scores - known).max()) if scores.size else 0.0
+    if not difference <= tolerance:  # also where it is no number
+        return f"scores differ from the known ones by up to {difference:.2e} (at most {tolerance:g})"
+    return ""

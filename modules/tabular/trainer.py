@@ -1,0 +1,63 @@
+"""Trains a classifier of table rows: TFX's Trainer calls `run_fn`."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+import tensorflow as tf
+import tensorflow_transform as tft
+
+from modules import contract
+from modules.hparams import TabularHparams
+from modules.tabular import columns
+from modules.tabular import model as tabular_model
+from modules.training import classifier
+
+if TYPE_CHECKING:
+    from tfx.components import FnArgs
+
+
+def run_fn(fn_args: FnArgs) -> None:
+    """Trains, then writes the SavedModel, the `.keras` model and the history.
+
+    Args:
+        fn_args: TFX's; `custom_config` as `TabularHparams.from_config` takes it.
+
+    Raises:
+        TrainingError: see `classifier.run`.
+    """
+    hparams = TabularHparams.from_config(fn_args.custom_config)
+    classifier.run(
+        fn_args,
+        f"{__name__}.{run_fn.__name__}",
+        hparams.train,
+        hparams.state_root,
+        lambda transform: _task(hparams, transform),
+    )
+
+
+def _task(hparams: TabularHparams, transform: tft.TFTransformOutput) -> classifier.Task:
+    label = hparams.inputs.label_feature
+    raw_spec = dict(transform.raw_feature_spec())
+    layout = columns.layout({name: spec.dtype.name for name, spec in raw_spec.items()}, hparams.inputs)
+    # One more index, for values outside the vocabulary.
+    sizes = [transform.vocabulary_size_by_name(columns.vocabulary(name)) + 1 for name in layout.categorical]
+    raw_spec.pop(label)
+    transform_layer = transform.transform_features_layer()
+
+    def preprocess(raw: tf.Tensor) -> tf.Tensor:
+        row = transform_layer(tf.io.parse_example(raw, raw_spec))[columns.ROW]
+        return tf.ensure_shape(tf.reshape(row, (-1, layout.width)), (None, layout.width))
+
+    return classifier.Task(
+        features=(columns.ROW,),
+        label=label,
+        to_input=lambda features: tf.ensure_shape(features[columns.ROW], (layout.width,)),
+        build=lambda class_count: tabular_model.build(
+            hparams, layout, category_sizes=sizes, class_count=class_count
+        ),
+        description=[asdict(hparams.inputs), asdict(hparams.model), asdict(layout), sizes],
+        preprocess={contract.SIGNATURE_EXAMPLES: preprocess},
+        resources={"transform_layer": transform_layer},
+    )

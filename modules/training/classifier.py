@@ -1,0 +1,180 @@
+"""Trains a classifier from transformed examples, whatever they are of.
+
+    run(fn_args, f"{__name__}.run_fn", hparams, make_task)
+
+A family of models gives its data and its model as a `Task`; splits, class
+names, checkpoints, workers and export are the same for all.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+import tensorflow_transform as tft
+
+from modules import contract, export, input_pipeline
+from modules.errors import TrainingError
+from modules.hparams import TrainHparams
+from modules.training import identity, loop, workers
+from modules.training.checkpoints import CheckpointStore
+from modules.training.report import FitReport
+from modules.training.session import Session, in_float32, prepare
+
+if TYPE_CHECKING:
+    from tfx.components import FnArgs
+
+
+@dataclass(frozen=True)
+class Task:
+    """What a family of models adds.
+
+    Attributes:
+        features: transformed features that make one example.
+        label: transformed feature with the class id.
+        to_input: those features of one example to the model's input.
+        build: number of classes to a new model, (B, ...) float32 to (B, C) probabilities.
+        description: JSON-like; two models that differ in it share no checkpoints.
+        preprocess: signature -> function from raw inputs (B,) string to the model's input.
+        augment: changes training batches.
+        resources: what the preprocessing functions hold, to be saved with them.
+    """
+
+    features: tuple[str, ...]
+    label: str
+    to_input: Callable[[dict[str, tf.Tensor]], tf.Tensor]
+    build: Callable[[int], keras.Model]
+    description: Any
+    preprocess: Mapping[str, export.Preprocess]
+    augment: input_pipeline.Augment | None = None
+    resources: Mapping[str, Any] = field(default_factory=dict)
+
+
+MakeTask = Callable[[tft.TFTransformOutput], Task]
+
+
+def run(fn_args: FnArgs, run_fn: str, train: TrainHparams, state_root: str, make_task: MakeTask) -> None:
+    """Trains, then writes the SavedModel, the `.keras` model and the history.
+
+    Args:
+        fn_args: TFX's.
+        run_fn: dotted path of the caller, which other workers of this machine run too.
+        train: hyperparameters.
+        state_root: folder for checkpoints; empty for none.
+        make_task: from Transform's output to the task.
+
+    Raises:
+        TrainingError: an empty split, a label outside the vocabulary, or what
+            `loop.fit` raises.
+    """
+    if workers.wanted(train, os.environ):
+        workers.run(run_fn, fn_args, train)
+        return
+    session = prepare(train)
+    transform = tft.TFTransformOutput(fn_args.transform_output)
+    names = [name.decode() for name in transform.vocabulary_by_name(contract.LABEL_VOCABULARY)]
+    task = make_task(transform)
+    training = _split(fn_args.train_files, transform, task, len(names))
+    validation = _split(fn_args.eval_files, transform, task, len(names))
+    class_counts = count_classes(training, "train", names)
+    count_classes(validation, "validation", names)
+    with session.scope():
+        model = task.build(len(names))
+    store = _store(fn_args, train, state_root, [task.description, names])
+    report = loop.fit(
+        model,
+        input_pipeline.TrainingStream(
+            training,
+            examples=sum(class_counts),
+            batch_size=train.batch_size,
+            seed=train.seed,
+            augment=task.augment,
+        ),
+        input_pipeline.evaluation_batches(validation, batch_size=train.batch_size),
+        session,
+        store=store,
+        class_counts=class_counts,
+        board_folder=fn_args.model_run_dir if train.tensorboard else "",
+    )
+    if session.is_chief:
+        _save(fn_args, _servable(model, session, lambda: task.build(len(names))), names, task, report)
+        if store is not None:
+            store.clear()
+
+
+def _split(
+    patterns: Sequence[str], transform: tft.TFTransformOutput, task: Task, class_count: int
+) -> tf.data.Dataset:
+    """Single (input, one-hot label) pairs, made once and kept in memory."""
+    spec = transform.transformed_feature_spec()
+    wanted = {name: spec[name] for name in (*task.features, task.label)}
+
+    def pair(features: dict[str, tf.Tensor]) -> tuple[tf.Tensor, tf.Tensor]:
+        return task.to_input(features), tf.one_hot(tf.reshape(features[task.label], []), class_count)
+
+    dataset = input_pipeline.read_examples(patterns, wanted)
+    return dataset.map(pair, num_parallel_calls=input_pipeline.AUTOTUNE).cache()
+
+
+def count_classes(dataset: tf.data.Dataset, split: str, class_names: Sequence[str]) -> list[int]:
+    """Reads the split once (which fills its cache), checks labels, and counts each class.
+
+    Raises:
+        TrainingError: the split is empty, or has a label that training has not.
+    """
+    count = 0
+    counts = np.zeros(len(class_names), np.int64)
+    for _, labels in dataset.batch(1024).as_numpy_iterator():
+        if not np.all(labels.sum(axis=1) == 1):
+            raise TrainingError(
+                f"The {split} split has a label that the training split has not",
+                place=f"split {split}, example {count + int(np.argmin(labels.sum(axis=1)))}",
+                remedy=f"Classes seen in training: {', '.join(class_names)}. Correct the label, or add data.",
+            )
+        count += len(labels)
+        counts += labels.sum(axis=0).astype(np.int64)
+    if not count:
+        raise TrainingError(
+            f"The {split} split is empty",
+            place=f"split {split}",
+            remedy="Give it a larger share (data.splits), or more data.",
+        )
+    return [int(value) for value in counts]
+
+
+def _store(fn_args: FnArgs, train: TrainHparams, state_root: str, description: Any) -> CheckpointStore | None:
+    """Where this training's checkpoints lie: the same folder in every execution of the same training."""
+    if not state_root:
+        return None
+    parts = {
+        "model": identity.digest(description),
+        "data": identity.files_digest([*fn_args.train_files, *fn_args.eval_files]),
+        "settings": identity.settings_digest(train),
+    }
+    folder = f"{state_root}/{identity.combined(parts)}"
+    return CheckpointStore(folder, identity=parts, keep=train.checkpoint.keep)
+
+
+def _servable(model: keras.Model, session: Session, build: Callable[[], keras.Model]) -> keras.Model:
+    """The model in float32 and free of its strategy."""
+    plain = session.precision.policy == "float32" and not session.placement.distributed
+    return model if plain else in_float32(model, build)
+
+
+def _save(
+    fn_args: FnArgs, model: keras.Model, class_names: Sequence[str], task: Task, report: FitReport
+) -> None:
+    export.save(fn_args.serving_model_dir, model, class_names, task.preprocess, task.resources)
+    keras_path = Path(fn_args.serving_model_dir).parent / contract.KERAS_MODEL
+    keras_path.parent.mkdir(parents=True, exist_ok=True)
+    model.save(keras_path)
+    run_dir = Path(fn_args.model_run_dir)
+    run_dir.mkdir(parents=True, exist_ok=True)
+    (run_dir / contract.HISTORY_FILE).write_text(json.dumps(report.to_json(), indent=1))

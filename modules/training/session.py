@@ -1,0 +1,87 @@
+"""What is decided before a model is built: seeds, devices, strategy, precision.
+
+session = prepare(hparams.train)
+with session.scope():
+    model = build(...)
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import keras
+
+from modules.hparams import TrainHparams
+from modules.training import devices, precision, seeds, strategies
+from modules.training.precision import PrecisionChoice
+from modules.training.strategies import Placement
+
+
+@dataclass(frozen=True)
+class Session:
+    """Where and in which numbers a model is trained."""
+
+    hparams: TrainHparams
+    placement: Placement
+    precision: PrecisionChoice
+
+    @property
+    def is_chief(self) -> bool:
+        """Whether this process writes checkpoints and the model."""
+        return self.placement.is_chief
+
+    @contextlib.contextmanager
+    def scope(self) -> Iterator[None]:
+        """Models built inside belong to the strategy, and compute by the policy."""
+        with contextlib.ExitStack() as stack:
+            if self.placement.distributed:
+                stack.enter_context(self.placement.strategy.scope())
+            stack.enter_context(precision.policy(self.precision.policy))
+            yield
+
+    def describe(self) -> dict[str, Any]:
+        """Facts for the record."""
+        return {
+            **devices.describe(),
+            **strategies.describe(self.placement),
+            "precision": self.precision.policy,
+            "precision_reason": self.precision.reason,
+            "seed": self.hparams.seed,
+            "deterministic": self.hparams.deterministic,
+        }
+
+
+def prepare(hparams: TrainHparams, environment: Mapping[str, str] = os.environ) -> Session:
+    """Seeds everything and takes hold of the devices.
+
+    Call before anything else touches TensorFlow's devices: workers can only be
+    joined, and threads set, before the first operation runs.
+
+    Raises:
+        TrainingError: a strategy without its devices, a bad TF_CONFIG, a worker
+            that does not come, or a batch smaller than the replicas.
+    """
+    devices.configure(intra_op_threads=hparams.intra_op_threads, inter_op_threads=hparams.inter_op_threads)
+    placement = strategies.build(hparams, environment)
+    seeds.set_all(hparams.seed, deterministic=hparams.deterministic)
+    # Workers must agree, so none of them may decide by its own timing.
+    choice = precision.choose(hparams.precision, deterministic=hparams.deterministic or placement.workers > 1)
+    return Session(hparams, placement, choice)
+
+
+def in_float32(model: keras.Model, build: Callable[[], keras.Model]) -> keras.Model:
+    """The model with the same weights in float32: what is served runs on machines of all kinds.
+
+    Args:
+        model: trained under any policy and strategy.
+        build: makes the same architecture anew.
+    """
+    with precision.policy(precision.FLOAT32):
+        copy = build()
+    for target, source in zip(copy.variables, model.variables, strict=True):
+        target.assign(source.numpy())
+    return copy

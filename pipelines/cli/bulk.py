@@ -1,0 +1,84 @@
+"""headrace bulk: a served model over files, in batches on Beam."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from pipelines.cli.options import workspace_option
+from pipelines.cli.screen import output_apart
+from pipelines.workspace import Workspace
+
+
+@click.command("bulk")
+@click.argument("model")
+@click.argument("source", type=click.Path(path_type=Path), metavar="INPUT")
+@click.argument("output", type=click.Path(path_type=Path))
+@workspace_option
+@click.option("--version", type=click.IntRange(1), help="By default the version in service.")
+@click.option(
+    "--format",
+    "output_format",
+    type=click.Choice(["jsonl", "tfrecord"]),
+    default="jsonl",
+    show_default=True,
+    help="Of the output: JSON Lines, or gzipped TFRecords of Examples.",
+)
+@click.option("--column", default="", help="Column of a CSV file that holds the text.")
+@click.option("--signature", default="", help="Signature to call; by default the one that takes such files.")
+@click.option(
+    "--on-bad",
+    type=click.Choice(["fail", "quarantine"]),
+    default="fail",
+    show_default=True,
+    help="fail: no output when a record cannot be used. quarantine: such records are written aside.",
+)
+@click.option(
+    "--max-bad-fraction",
+    type=click.FloatRange(0, 1),
+    default=0.01,
+    show_default=True,
+    help="More bad records than this fail even in quarantine.",
+)
+@click.option("--beam-arg", "beam_args", multiple=True, metavar="OPTION", help="A Beam option; repeatable.")
+def command(model: str, source: Path, output: Path, root: str, version: int | None, **settings: Any) -> None:
+    """Run MODEL over the files at INPUT, and write what it says to the folder OUTPUT.
+
+    INPUT is a file, or a folder of files of one kind: images, CSV files with a
+    header (for models that take text), or TFRecords of serialized examples.
+    OUTPUT gets part-*.jsonl (or .tfrecord.gz), bad-*.jsonl and manifest.json,
+    all or nothing.
+
+    \b
+    Examples:
+      headrace bulk digits scans/ answers/
+      headrace bulk intents questions.csv answers/ --column text --on-bad quarantine
+    """
+    from pipelines import bulk
+
+    workspace = Workspace.open(root)
+    request = bulk.Request(
+        model=bulk.resolve_model(workspace.serving, model, version),
+        source=source,
+        output=output,
+        format=settings["output_format"],
+        column=settings["column"],
+        signature=settings["signature"],
+        on_bad=settings["on_bad"],
+        max_bad_fraction=settings["max_bad_fraction"],
+        beam_args=settings["beam_args"],
+    )
+    workspace.runs.mkdir(exist_ok=True)
+    with output_apart(workspace.runs / "bulk.log") as screen:
+        outcome = bulk.run(request)
+        rate = outcome.answered / max(outcome.seconds, 1e-9)
+        screen.print(
+            f"Answered    {outcome.answered:,} inputs with version {request.model.name} of {model}; "
+            f"{outcome.seconds:.1f} s, {rate:,.0f} a second",
+            highlight=False,
+        )
+        if outcome.bad:
+            screen.print(f"Bad         {outcome.bad:,} records, in {output}/bad-*.jsonl", highlight=False)
+        screen.print(f"Written     to {output}", highlight=False)

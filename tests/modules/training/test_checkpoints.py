@@ -1,0 +1,89 @@
+"""Checkpoints on disk: whole ones only, of the same training only."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from modules.errors import TrainingError
+from modules.training import checkpoints, identity
+from modules.training.checkpoints import Checkpoint, CheckpointStore
+from tests.modules.training.small import hparams
+
+SAME = {"model": "m", "data": "d"}
+
+
+def saved(folder: Path, *steps: int, keep: int = 2) -> CheckpointStore:
+    store = CheckpointStore(str(folder), identity=SAME, keep=keep)
+    for step in steps:
+        store.save(Checkpoint(step, {"model/0": np.full(2, step)}, {"epoch": step}))
+    store.wait()
+    return store
+
+
+def test_the_latest_comes_back_and_old_ones_go(tmp_path: Path) -> None:
+    latest = saved(tmp_path, 1, 2, 30).latest()
+    assert latest is not None
+    assert (latest.step, latest.position) == (30, {"epoch": 30})
+    np.testing.assert_array_equal(latest.arrays["model/0"], [30, 30])
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["step-0000000002", "step-0000000030"]
+
+
+def test_what_was_cut_short_is_passed_over(tmp_path: Path) -> None:
+    store = saved(tmp_path, 1, 2, 3, keep=3)
+    (tmp_path / "step-0000000003/position.json").unlink()
+    (tmp_path / "step-0000000002/arrays.npz").write_bytes(b"PK\x03\x04 half")
+    latest = store.latest()
+    assert latest is not None
+    assert latest.step == 1
+
+
+def test_nothing_is_there_at_first_and_after_clearing(tmp_path: Path) -> None:
+    store = saved(tmp_path / "new")
+    assert store.latest() is None
+    store = saved(tmp_path, 4)
+    store.save_choices({"xla": {"xla": True}})
+    store.clear()
+    assert store.latest() is None
+    assert store.choices() == {"xla": {"xla": True}}
+
+
+@pytest.mark.parametrize("word", ["model", "data"])
+def test_another_trainings_checkpoint_is_refused(tmp_path: Path, word: str) -> None:
+    saved(tmp_path, 7)
+    other = CheckpointStore(str(tmp_path), identity={**SAME, word: "x"})
+    with pytest.raises(TrainingError, match=f"another {word}") as caught:
+        other.latest()
+    assert str(tmp_path) in caught.value.place
+    assert other.choices() == {}
+
+
+def test_a_checkpoint_that_does_not_fit_names_the_variable() -> None:
+    variable = tf.Variable([1.0, 2.0], name="kernel")
+    with pytest.raises(TrainingError, match=r"kernel.*shape \(2,\) it holds shape \(3,\)"):
+        checkpoints.assign({"model": [variable]}, {"model/0": np.zeros(3)}, "step 1")
+    with pytest.raises(TrainingError, match="it holds nothing"):
+        checkpoints.assign({"model": [variable]}, {}, "step 1")
+    np.testing.assert_array_equal(variable.numpy(), [1.0, 2.0])
+
+
+def test_a_failed_write_is_not_lost(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way")
+    store = CheckpointStore(str(tmp_path / "file"), identity=SAME)
+    store.save(Checkpoint(1, {}, {}))
+    with pytest.raises(tf.errors.OpError):
+        store.wait()
+
+
+def test_identity_follows_settings_and_data(tmp_path: Path) -> None:
+    same = identity.settings_digest(hparams())
+    assert identity.settings_digest(hparams(histograms=True, steps_per_call=3)) == same
+    assert identity.settings_digest(hparams(learning_rate=0.1)) != same
+    file = tmp_path / "a.gz"
+    file.write_bytes(b"one")
+    first = identity.files_digest([str(tmp_path / "*")])
+    file.write_bytes(b"two")
+    assert identity.files_digest([str(tmp_path / "*")]) != first
