@@ -120,7 +120,8 @@ def describe_execution(execution: Execution) -> str:
     state = "" if execution.state == "complete" else f" {execution.state}"
     wall = execution.properties.get("wall_s")
     seconds = f", {float(wall):.1f} s" if wall is not None else ""
-    return f"{execution.node}{state}: run {execution.run_id}, {clock(execution.started)}{seconds}"
+    run = f"run {execution.run_id}, " if execution.run_id else ""
+    return f"{execution.node}{state}: {run}{clock(execution.started)}{seconds}"
 
 
 def clock(seconds: float) -> str:

@@ -23,9 +23,10 @@ from ml_metadata.proto import metadata_store_pb2 as pb
 
 from pipelines.errors import WorkspaceError
 from pipelines.lineage.locking import exclusive
-from pipelines.lineage.source import Edge, Execution, Push, model_of
+from pipelines.lineage.source import Edge, Execution, Push, Switch, model_of
 from pipelines.lineage.store import (
     INPUT_FILE,
+    ROLLBACK,
     RUN_TYPE,
     TFX_NODE_TYPE,
     TFX_RUN_TYPE,
@@ -60,9 +61,9 @@ AND Execution.last_known_state != {pb.Execution.CACHED} ORDER BY Event.id"""
 _OF_EXECUTIONS = f"""
 {_EDGE} FROM Event {_KEY} WHERE Event.execution_id IN {_IDS} AND Event.type IN {{types}} ORDER BY Event.id"""
 
-_EXECUTIONS = (
-    f"SELECT id, last_known_state, create_time_since_epoch FROM Execution WHERE id IN {_IDS} ORDER BY id"
-)
+_EXECUTIONS = f"""
+SELECT Execution.id, Type.name, last_known_state, create_time_since_epoch FROM Execution
+CROSS JOIN Type ON Type.id = Execution.type_id WHERE Execution.id IN {_IDS} ORDER BY Execution.id"""
 
 # CROSS JOIN keeps SQLite from beginning at the other end, where there are 10,000 runs.
 _CONTEXTS = f"""
@@ -93,6 +94,16 @@ WHERE version.name = 'pushed_version' AND version.is_custom_property = 1
   AND (? IS NULL OR substr(destination.string_value, -length(version.string_value) - length(?) - 2)
        = '/' || ? || '/' || version.string_value)
 ORDER BY Artifact.id"""
+
+_SWITCHES = f"""
+SELECT version.int_value, at.double_value, reason.string_value FROM ExecutionProperty AS model
+CROSS JOIN Execution ON Execution.id = model.execution_id CROSS JOIN Type ON Type.id = Execution.type_id
+JOIN ExecutionProperty AS version ON version.execution_id = Execution.id AND version.name = 'to_version'
+JOIN ExecutionProperty AS at ON at.execution_id = Execution.id AND at.name = 'at'
+LEFT JOIN ExecutionProperty AS reason ON reason.execution_id = Execution.id AND reason.name = 'reason'
+WHERE model.name = 'model' AND model.is_custom_property = 1 AND model.string_value = ?
+AND Type.name = '{ROLLBACK}' AND Execution.last_known_state = {pb.Execution.COMPLETE}
+ORDER BY at.double_value"""
 
 _RUN_IDS = f"""
 SELECT Context.name FROM Context JOIN Type ON Type.id = Context.type_id
@@ -190,13 +201,14 @@ class SqliteSource:
         return {
             number: Execution(
                 id=number,
-                node=nodes.get(number, f"execution {number}"),
+                # What is done outside of runs belongs to no node, and is called by its type.
+                node=nodes.get(number, kind.rpartition(".")[2]),
                 run_id=runs.get(number, ""),
                 state=pb.Execution.State.Name(state).lower(),
                 started=created / 1000,
                 properties=properties.get(number, {}),
             )
-            for number, state, created in self._rows(_EXECUTIONS, wanted)
+            for number, kind, state, created in self._rows(_EXECUTIONS, wanted)
         }
 
     def _contexts(self, wanted: str) -> tuple[dict[int, str], dict[int, str]]:
@@ -239,6 +251,10 @@ class SqliteSource:
         statement = _PUSHES.format(and_version="AND version.string_value = ?")
         rows = self._rows(statement, str(version), model, model, model)
         return _push(rows[-1]) if rows else None
+
+    def switches(self, model: str) -> Sequence[Switch]:
+        rows = self._rows(_SWITCHES, model)
+        return [Switch(version, at, reason or "") for version, at, reason in rows]
 
     def run_executions(self, run_id: str) -> Sequence[int]:
         return [number for (number,) in self._rows(_RUN_EXECUTIONS, run_id)]

@@ -26,6 +26,9 @@ RUN_TYPE = "HeadraceRun"
 TFX_RUN_TYPE = "pipeline_run"
 TFX_NODE_TYPE = "node"
 
+ROLLBACK, PRUNE = "HeadraceRollback", "HeadracePrune"
+"""Execution types of what is done to served models outside of runs."""
+
 INPUT_FILE = "InputFile"
 """Artifact type of what ExampleGen read; its events have the key `files`."""
 

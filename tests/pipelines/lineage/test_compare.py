@@ -180,18 +180,17 @@ def test_a_view_knows_who_did_a_cached_node_s_work(source, views) -> None:
 
 
 def test_versions_with_state_and_run(source, tmp_path, monkeypatch) -> None:
-    pushes = source.pushes("digits")[:3]
-    folders = {}
-    for push in pushes[:2]:
-        folder = tmp_path / str(push.version)
-        folder.mkdir()
+    pushes = source.pushes("digits")[:4]
+    for place in ("1", "2", ".withdrawn/3"):
+        folder = tmp_path / place
+        folder.mkdir(parents=True)
         (folder / "saved_model.pb").write_bytes(b"x" * 10)
-        folders[push.destination] = str(folder)
-    moved = [replace(push, destination=folders.get(push.destination, "/gone/3")) for push in pushes]
+    moved = [replace(push, destination=str(tmp_path / str(push.version))) for push in pushes]
     monkeypatch.setattr(source, "pushes", lambda model=None: moved)
     found = models.versions(source)
     assert [(item.push.version, item.state, item.bytes) for item in found] == [
-        (3, "removed", None),
+        (4, "removed", None),
+        (3, "withdrawn", 10),
         (2, "serving", 10),
         (1, "kept", 10),
     ]

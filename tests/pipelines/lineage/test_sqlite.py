@@ -126,6 +126,7 @@ def test_each_look_up_is_answered_by_an_index(source, recorded, monkeypatch) -> 
     source.artifacts([1])
     source.input_files("/data")
     source.push("digits", 1)
+    source.switches("digits")
     source.run_executions("r")
     source.run_ids("r")
     scans = [row[3] for row in plans if row[3].startswith("SCAN") and "VIRTUAL TABLE" not in row[3]]
