@@ -83,17 +83,27 @@ _INPUT_FILES = f"""
 SELECT Artifact.id FROM Artifact CROSS JOIN Type ON Type.id = Artifact.type_id
 WHERE (uri = ? OR (uri > ? AND uri < ?)) AND Type.name = '{INPUT_FILE}' ORDER BY Artifact.id"""
 
-_PUSHES = """
-SELECT Artifact.id, version.string_value, destination.string_value, create_time_since_epoch
-FROM ArtifactProperty AS version
-JOIN ArtifactProperty AS destination ON destination.artifact_id = version.artifact_id
-  AND destination.name = 'pushed_destination' AND destination.is_custom_property = 1
-JOIN Artifact ON Artifact.id = version.artifact_id
-WHERE version.name = 'pushed_version' AND version.is_custom_property = 1
-  AND version.string_value IS NOT NULL {and_version}
-  AND (? IS NULL OR substr(destination.string_value, -length(version.string_value) - length(?) - 2)
-       = '/' || ? || '/' || version.string_value)
-ORDER BY Artifact.id"""
+_PUSHED = """
+SELECT Artifact.id, version.string_value, destination.string_value, create_time_since_epoch FROM {order}
+CROSS JOIN Artifact ON Artifact.id = version.artifact_id
+WHERE version.name = 'pushed_version' AND version.is_custom_property = 1 AND version.string_value IS NOT NULL
+AND destination.name = 'pushed_destination' AND destination.is_custom_property = 1
+AND destination.string_value IS NOT NULL AND {chosen} ORDER BY Artifact.id"""
+
+_OF_MODEL = """substr(destination.string_value, -length(version.string_value) - length(?1) - 2)
+= '/' || ?1 || '/' || version.string_value"""
+
+# Other models' versions are passed over before their other property is looked up.
+_PUSHES = _PUSHED.format(
+    order="ArtifactProperty AS destination CROSS JOIN ArtifactProperty AS version"
+    " ON version.artifact_id = destination.artifact_id",
+    chosen=f"(?1 IS NULL OR instr(destination.string_value, '/' || ?1 || '/') AND {_OF_MODEL})",
+)
+_PUSH = _PUSHED.format(
+    order="ArtifactProperty AS version CROSS JOIN ArtifactProperty AS destination"
+    " ON destination.artifact_id = version.artifact_id",
+    chosen=f"version.string_value = ?2 AND {_OF_MODEL}",
+)
 
 _SWITCHES = f"""
 SELECT version.int_value, at.double_value, reason.string_value FROM ExecutionProperty AS model
@@ -120,6 +130,7 @@ JOIN Association ON Association.context_id = Context.id
 WHERE Type.name = '{TFX_RUN_TYPE}' AND Context.name = ? ORDER BY Association.execution_id"""
 
 _MAY_NOT_WRITE = (errno.EACCES, errno.EPERM, errno.EROFS)
+_MAPPED_BYTES = 1 << 30
 _LAST = "\U0010ffff"
 
 
@@ -141,6 +152,8 @@ class SqliteSource:
         self._take_lock()
         try:
             self._connection = sqlite3.connect(f"{self._path.absolute().as_uri()}?mode=ro", uri=True)
+            # Look-ups go all over the file; a system call for each page would be most of their time.
+            self._connection.execute(f"PRAGMA mmap_size = {_MAPPED_BYTES}")
             self._prepare()
         except sqlite3.Error as error:
             self._lock.close()
@@ -244,12 +257,10 @@ class SqliteSource:
         return [number for (number,) in self._rows(_INPUT_FILES, folder, f"{folder}/", f"{folder}/{_LAST}")]
 
     def pushes(self, model: str | None = None) -> Sequence[Push]:
-        rows = self._rows(_PUSHES.format(and_version=""), model, model, model)
-        return [_push(row) for row in rows]
+        return [_push(row) for row in self._rows(_PUSHES, model)]
 
     def push(self, model: str, version: int) -> Push | None:
-        statement = _PUSHES.format(and_version="AND version.string_value = ?")
-        rows = self._rows(statement, str(version), model, model, model)
+        rows = self._rows(_PUSH, model, str(version))
         return _push(rows[-1]) if rows else None
 
     def switches(self, model: str) -> Sequence[Switch]:
