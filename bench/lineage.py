@@ -94,7 +94,7 @@ def _lineage(path: Path, name: str, direction: query.Direction) -> Callable[[], 
 def _trace(path: Path, push: Push) -> Callable[[], object]:
     def ask() -> object:
         with SqliteSource(path) as source:
-            history = query.services(source.pushes(push.model), source.switches(push.model))
+            history = query.services(source.pushes_around(push.model, push.at), source.switches(push.model))
             serving, _ = query.serving_at(history, push.at)
             return serving and query.run_of(source, query.find_push(source, push.model, str(serving.version)))
 

@@ -34,8 +34,10 @@ def command(model: str, when: str, root: str) -> None:
     """
     at = times.parse(when, datetime.now())
     with record_of(Workspace.open(root)) as source:
-        query.find_push(source, model, "latest")
-        history = query.services(source.pushes(model), source.switches(model))
+        pushes = source.pushes_around(model, at)
+        if not pushes:
+            query.find_push(source, model, "latest")
+        history = query.services(pushes, source.switches(model))
         serving, replaced = query.serving_at(history, at)
         if serving is None:
             raise NotFoundError(

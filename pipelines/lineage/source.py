@@ -110,6 +110,9 @@ class Source(Protocol):
     def pushes(self, model: str | None = None) -> Sequence[Push]:
         """Pushed versions of a model or of all, oldest first."""
 
+    def pushes_around(self, model: str, at: float) -> Sequence[Push]:
+        """The few pushes of a model just before a time (or at it) and just after it, oldest first."""
+
     def push(self, model: str, version: int) -> Push | None:
         """One pushed version."""
 

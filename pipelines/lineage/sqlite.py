@@ -105,6 +105,19 @@ _PUSH = _PUSHED.format(
     chosen=f"version.string_value = ?2 AND {_OF_MODEL}",
 )
 
+# From the time on through the index by time; the plus sign keeps SQLite from taking the one by type.
+_NEAREST = """
+SELECT Artifact.id, version.string_value, destination.string_value, create_time_since_epoch FROM Artifact
+CROSS JOIN ArtifactProperty AS version ON version.artifact_id = Artifact.id
+CROSS JOIN ArtifactProperty AS destination ON destination.artifact_id = Artifact.id
+WHERE Artifact.create_time_since_epoch {side} ?2
+AND +Artifact.type_id IN (SELECT id FROM Type WHERE name = 'PushedModel')
+AND version.name = 'pushed_version' AND version.is_custom_property = 1
+AND destination.name = 'pushed_destination' AND destination.is_custom_property = 1
+AND {of_model} ORDER BY Artifact.create_time_since_epoch {order} LIMIT {limit}"""
+_BEFORE = _NEAREST.format(side="<=", order="DESC", of_model=_OF_MODEL, limit=8)
+_AFTER = _NEAREST.format(side=">", order="ASC", of_model=_OF_MODEL, limit=8)
+
 _SWITCHES = f"""
 SELECT version.int_value, at.double_value, reason.string_value FROM ExecutionProperty AS model
 CROSS JOIN Execution ON Execution.id = model.execution_id CROSS JOIN Type ON Type.id = Execution.type_id
@@ -258,6 +271,11 @@ class SqliteSource:
 
     def pushes(self, model: str | None = None) -> Sequence[Push]:
         return [_push(row) for row in self._rows(_PUSHES, model)]
+
+    def pushes_around(self, model: str, at: float) -> Sequence[Push]:
+        moment = round(at * 1000)
+        before, after = self._rows(_BEFORE, model, moment), self._rows(_AFTER, model, moment)
+        return [_push(row) for row in [*reversed(before), *after]]
 
     def push(self, model: str, version: int) -> Push | None:
         rows = self._rows(_PUSH, model, str(version))
