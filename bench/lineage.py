@@ -94,8 +94,9 @@ def _lineage(path: Path, name: str, direction: query.Direction) -> Callable[[], 
 def _trace(path: Path, push: Push) -> Callable[[], object]:
     def ask() -> object:
         with SqliteSource(path) as source:
-            serving, _ = query.serving_at(source.pushes(push.model), push.at)
-            return serving and query.run_of(source, serving)
+            history = query.services(source.pushes_around(push.model, push.at), source.switches(push.model))
+            serving, _ = query.serving_at(history, push.at)
+            return serving and query.run_of(source, query.find_push(source, push.model, str(serving.version)))
 
     return ask
 

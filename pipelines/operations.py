@@ -22,11 +22,8 @@ from components.serving.client import ModelClient, ServerError
 from components.serving_pusher import root as serving_root
 from components.serving_pusher.root import Change, Withdrawal
 from pipelines.errors import HeadraceError, NotFoundError, WorkspaceError, nearest
-from pipelines.lineage.store import Store
+from pipelines.lineage.store import PRUNE, ROLLBACK, Store
 from pipelines.workspace import Workspace
-
-ROLLBACK, PRUNE = "HeadraceRollback", "HeadracePrune"
-"""Execution types in ML Metadata."""
 
 _POLL_S = 0.2
 

@@ -13,7 +13,7 @@ from pipelines.lineage.open import record_of
 from pipelines.lineage.render import clock
 from pipelines.workspace import Workspace
 
-_STYLES = {"serving": "green", "kept": "", "removed": "dim"}
+_STYLES = {"serving": "green", "kept": "", "withdrawn": "yellow", "removed": "dim"}
 
 
 @click.command("models")
@@ -30,8 +30,8 @@ def command(model: str | None, limit: int, root: str) -> None:
       headrace models
       headrace models digits --limit 5
 
-    A server takes the highest version whose folder is there (serving); lower
-    ones are kept until they are removed.
+    A server takes the highest version in the serving root (serving); lower ones
+    are kept until they are pruned, and a rollback withdraws those above it.
     """
     with record_of(Workspace.open(root)) as source:
         if model is not None:

@@ -30,18 +30,33 @@ def command(model: str, when: str, root: str) -> None:
       headrace trace --model digits --at "2026-11-30 14:05"
 
     Times are local unless they name a zone (2026-11-30T14:05Z). A server takes
-    the highest version that has been pushed.
+    the highest version that has been pushed and not been rolled back.
     """
     at = times.parse(when, datetime.now())
     with record_of(Workspace.open(root)) as source:
-        query.find_push(source, model, "latest")
-        serving, replaced = query.serving_at(source.pushes(model), at)
+        pushes = source.pushes_around(model, at)
+        if not pushes:
+            query.find_push(source, model, "latest")
+        history = query.services(pushes, source.switches(model))
+        serving, replaced = query.serving_at(history, at)
         if serving is None:
             raise NotFoundError(
                 f"No version of {model!r} had been pushed by {clock(at)}",
-                place=f"the first, {replaced.name}, was pushed at {clock(replaced.at)}" if replaced else "",
+                place=f"the first was pushed at {clock(replaced.since)}" if replaced else "",
             )
-        run_id = query.run_of(source, serving).run_id
-    click.echo(f"{serving.name}, pushed {clock(serving.at)} by run {run_id}")
-    click.echo(f"until  {f'{clock(replaced.at)}, when {replaced.name} was pushed' if replaced else 'now'}")
-    click.echo(f"next   headrace why {serving.name}")
+        run_id = query.run_of(source, query.find_push(source, model, str(serving.version))).run_id
+    name = f"{model}@{serving.version}"
+    click.echo(f"{name}, made by run {run_id}")
+    click.echo(f"since  {clock(serving.since)}, when it was {_how(serving)}")
+    click.echo(f"until  {_end(model, replaced)}")
+    click.echo(f"next   headrace why {name}")
+
+
+def _how(service: query.Service) -> str:
+    return f"{service.how} ({service.reason})" if service.reason else service.how
+
+
+def _end(model: str, replaced: query.Service | None) -> str:
+    if replaced is None:
+        return "now"
+    return f"{clock(replaced.since)}, when {model}@{replaced.version} was {_how(replaced)}"

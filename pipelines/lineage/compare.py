@@ -11,8 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pipelines.evaluation import ACCURACY, CANDIDATE
 from pipelines.lineage.view import RunView
 
+OVERALL = "overall"
 MANY = 8
 """More lines of one kind than this are counted instead of listed."""
 
@@ -161,6 +163,23 @@ def _chosen(first: RunView, second: RunView) -> Lines:
 
 def _metrics(first: RunView, second: RunView) -> Lines:
     yield from _changed(*({**_tested(run), **_trained(run)} for run in (first, second)))
+    before, after = _slices(first), _slices(second)
+    both = sorted(before.keys() & after.keys(), key=lambda name: (-abs(after[name] - before[name]), name))
+    moved = [name for name in both if before[name] != after[name]]
+    for name in moved[:MANY]:
+        yield f"accuracy of {name}", _text(before[name]), _text(after[name])
+
+
+def _slices(run: RunView) -> dict[str, float]:
+    """Slice -> accuracy on the test split; empty where the evaluation's files are gone."""
+    artifact = run.output("Evaluator", "evaluation")
+    path = Path(artifact.uri, "summary.json") if artifact else None
+    if path is None or not path.exists():
+        return {}
+    slices = json.loads(path.read_text())["metrics"][CANDIDATE]
+    return {
+        name: values[ACCURACY] for name, values in slices.items() if name != OVERALL and ACCURACY in values
+    }
 
 
 def _tested(run: RunView) -> dict[str, Any]:

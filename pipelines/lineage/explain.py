@@ -37,10 +37,10 @@ def _data(push: Push, run: RunView) -> str:
     examples = run.summary.get("examples") or {}
     maker = run.nodes.get("ExampleGen")
     when = f", read at {clock(maker.maker.started)}" if maker else ""
-    total = f" of {sum(examples.values()):,}" if examples else ""
-    return (
-        f"{push.name} was trained on {examples.get('train', 0):,}{total} examples from {_files(run)}{when}."
-    )
+    if not examples:
+        return f"{push.name} was trained on {_files(run)}{when}."
+    shares = f"{examples.get('train', 0):,} of {sum(examples.values()):,} examples"
+    return f"{push.name} was trained on {shares} from {_files(run)}{when}."
 
 
 def _files(run: RunView) -> str:

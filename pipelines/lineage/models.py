@@ -5,15 +5,16 @@ for version in versions(source, model="digits", limit=20): ...
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from components.serving_pusher import root as serving_root
 from pipelines.lineage.source import Push, Source
 from pipelines.lineage.view import RunView
 
-State = Literal["serving", "kept", "removed"]
+State = Literal["serving", "kept", "withdrawn", "removed"]
 
 
 @dataclass(frozen=True)
@@ -22,8 +23,8 @@ class Version:
 
     Attributes:
         push: when and where it was pushed.
-        state: `serving` where a server that watches the root would take it,
-            `kept` below that, `removed` where its folder is gone.
+        state: `serving` where a server that watches the root takes it, `kept`
+            below that, `withdrawn` after a rollback, `removed` where it is gone.
         accuracy: on the test split, in [0, 1]; None where it was not recorded.
         bytes: of its folder; None where that is gone.
         run_id: the run that pushed it.
@@ -39,29 +40,25 @@ class Version:
 def versions(source: Source, model: str | None = None, limit: int | None = None) -> list[Version]:
     """Versions of a model or of all, newest first."""
     pushes = sorted(source.pushes(model), key=lambda push: (push.at, push.version), reverse=True)
-    serving = _serving(pushes)
-    return [_version(source, push, serving) for push in pushes[:limit]]
+    return [_version(source, push) for push in pushes[:limit]]
 
 
-def _serving(pushes: Iterable[Push]) -> set[str]:
-    """The folder of each root's highest version that is there: what a server takes."""
-    highest: dict[str, Push] = {}
-    for push in sorted(pushes, key=lambda push: push.version):
-        root = str(Path(push.destination).parent)
-        # From the highest down would ask the disk less, but a root holds few versions.
-        if Path(push.destination).is_dir():
-            highest[root] = push
-    return {push.destination for push in highest.values()}
-
-
-def _version(source: Source, push: Push, serving: set[str]) -> Version:
+def _version(source: Source, push: Push) -> Version:
     run_id = run_id_of(source, push)
     run = source.run(run_id) if run_id else None
     summary = run.details.get("summary") or {} if run else {}
-    folder = Path(push.destination)
-    there = folder.is_dir()
-    state: State = "serving" if push.destination in serving else "kept" if there else "removed"
-    return Version(push, state, summary.get("accuracy"), _size(folder) if there else None, run_id)
+    folder = serving_root.folder_of(Path(push.destination).parent, push.version)
+    size = _size(folder) if folder is not None else None
+    return Version(push, _state(push, folder), summary.get("accuracy"), size, run_id)
+
+
+def _state(push: Push, folder: Path | None) -> State:
+    root = Path(push.destination).parent
+    if folder is None:
+        return "removed"
+    if folder.parent != root:
+        return "withdrawn"
+    return "serving" if serving_root.in_service(root) == push.version else "kept"
 
 
 def run_id_of(source: Source, push: Push) -> str:

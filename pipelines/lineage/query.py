@@ -8,6 +8,7 @@ push, replaced = serving_at(source.pushes("digits"), when)
 from __future__ import annotations
 
 import difflib
+import json
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,14 +16,14 @@ from pathlib import Path
 from typing import Literal
 
 from pipelines.errors import NotFoundError, nearest
-from pipelines.lineage import models
-from pipelines.lineage.source import Edge, Execution, Push, Source
+from pipelines.lineage import models, record
+from pipelines.lineage.source import Edge, Execution, Push, Source, Switch
 from pipelines.lineage.store import ArtifactRecord, RunRecord
 
 Direction = Literal["up", "down"]
 Kind = Literal["version", "run", "artifact", "file"]
 
-COMPARED_ONLY = frozenset({"baseline_model"})
+COMPARED_ONLY = frozenset({"baseline_model", "previous_statistics"})
 """Inputs that a result was compared with, but not made from: shown, and not followed."""
 
 _VERSION = re.compile(r"(?P<model>[^@/]+)@(?P<version>\d+|latest)")
@@ -106,7 +107,7 @@ def _file(source: Source, name: str) -> Target:
         for number, artifact in artifacts.items()
         if artifact.uri == path
         or artifact.uri.startswith(path.rstrip("/") + "/")
-        or (int(artifact.properties.get("files", 1)) > 1 and Path(path).parent == Path(artifact.uri))
+        or (int(artifact.properties.get("files", 1)) > 1 and _was_read(source, number, path))
     ]
     if matching:
         return Target("file", path, tuple(matching))
@@ -128,6 +129,22 @@ def run_of(source: Source, push: Push) -> RunRecord:
     if run:
         return run
     raise NotFoundError(f"The run that pushed {push.name} is not recorded", place=push.destination)
+
+
+def _was_read(source: Source, folder: int, path: str) -> bool:
+    """Whether a file was among those of a recorded folder, by the report of who read it.
+
+    Where the report was removed, a file that lies in the folder is taken for one of them.
+    """
+    reader = {edge.execution for edge in source.consumers([folder])}
+    written = source.outputs(sorted(reader)[:1])
+    reports = source.artifacts(edge.artifact for edge in written if edge.key == "report")
+    for report in reports.values():
+        listed = Path(report.uri, record.FILES)
+        if listed.exists():
+            with open(listed, encoding="utf-8") as file:
+                return any(json.loads(line)["path"] == path for line in file)
+    return Path(path).is_file()
 
 
 def _suggest(name: str, known: Iterable[str]) -> str:
@@ -257,19 +274,50 @@ def _starts(source: Source, target: Target, direction: Direction) -> Iterable[in
     return {artifact for artifact in made if producers[artifact] not in inner}
 
 
-def serving_at(pushes: Iterable[Push], when: float) -> tuple[Push | None, Push | None]:
-    """The version that was serving at a time, and the one that took its place (None where none).
+@dataclass(frozen=True)
+class Service:
+    """A version's time in service.
 
-    A server takes the highest version in its root.
+    Attributes:
+        version: its number.
+        since: seconds since the epoch.
+        how: `pushed`, or `put in service` by a rollback.
+        reason: the rollback's; may be empty.
+    """
+
+    version: int
+    since: float
+    how: str
+    reason: str = ""
+
+
+def services(pushes: Iterable[Push], switches: Iterable[Switch]) -> list[Service]:
+    """Which version was in service from when on, oldest first.
+
+    A server takes the highest version in its root; a rollback moves those
+    above its target aside, and the next push is above all.
 
     Args:
         pushes: of one model.
+        switches: of the same model.
+    """
+    changes = [Service(push.version, push.at, "pushed") for push in pushes]
+    changes += [Service(switch.version, switch.at, "put in service", switch.reason) for switch in switches]
+    found: list[Service] = []
+    for change in sorted(changes, key=lambda change: change.since):
+        # Of two pushes at once the lower may be recorded later.
+        if not found or change.how != "pushed" or change.version > found[-1].version:
+            found.append(change)
+    return found
+
+
+def serving_at(history: Sequence[Service], when: float) -> tuple[Service | None, Service | None]:
+    """What was in service at a time, and what took its place (None where nothing).
+
+    Args:
+        history: what `services` gives.
         when: seconds since the epoch.
     """
-    ordered = sorted(pushes, key=lambda push: push.at)
-    before = [push for push in ordered if push.at <= when]
-    if not before:
-        return None, ordered[0] if ordered else None
-    serving = max(before, key=lambda push: push.version)
-    later = (push for push in ordered if push.at > when and push.version > serving.version)
-    return serving, next(later, None)
+    before = [service for service in history if service.since <= when]
+    later = history[len(before) :]
+    return (before[-1] if before else None), (later[0] if later else None)

@@ -12,7 +12,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from pipelines.lineage.query import Lineage
+from pipelines.lineage.query import COMPARED_ONLY, Lineage
 from pipelines.lineage.source import Edge, Execution, model_of
 from pipelines.lineage.store import INPUT_FILE, ArtifactRecord
 
@@ -57,7 +57,7 @@ class _Tree:
 
     def _execution(self, edge: Edge, indent: str, *, last: bool) -> Iterator[str]:
         execution = self._lineage.executions[edge.execution]
-        compared = " as baseline" if edge.reads and edge.key == "baseline_model" else ""
+        compared = f" as {edge.key}" if edge.reads and edge.key in COMPARED_ONLY else ""
         if edge.execution in self._shown:
             yield f"{indent}{_branch(last)}{execution.node} {edge.execution}{compared} (above)"
             return
@@ -120,7 +120,8 @@ def describe_execution(execution: Execution) -> str:
     state = "" if execution.state == "complete" else f" {execution.state}"
     wall = execution.properties.get("wall_s")
     seconds = f", {float(wall):.1f} s" if wall is not None else ""
-    return f"{execution.node}{state}: run {execution.run_id}, {clock(execution.started)}{seconds}"
+    run = f"run {execution.run_id}, " if execution.run_id else ""
+    return f"{execution.node}{state}: {run}{clock(execution.started)}{seconds}"
 
 
 def clock(seconds: float) -> str:

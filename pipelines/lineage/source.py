@@ -68,6 +68,21 @@ class Push:
         return f"{self.model}@{self.version}"
 
 
+@dataclass(frozen=True)
+class Switch:
+    """Another version that was put in service, back or forward.
+
+    Attributes:
+        version: in service from then on.
+        at: seconds since the epoch.
+        reason: in words; may be empty.
+    """
+
+    version: int
+    at: float
+    reason: str
+
+
 class Source(Protocol):
     """A store to be asked; each call takes and gives whole batches."""
 
@@ -95,8 +110,14 @@ class Source(Protocol):
     def pushes(self, model: str | None = None) -> Sequence[Push]:
         """Pushed versions of a model or of all, oldest first."""
 
+    def pushes_around(self, model: str, at: float) -> Sequence[Push]:
+        """The few pushes of a model just before a time (or at it) and just after it, oldest first."""
+
     def push(self, model: str, version: int) -> Push | None:
         """One pushed version."""
+
+    def switches(self, model: str) -> Sequence[Switch]:
+        """Rollbacks of a model, also those that went forward, that were carried out; oldest first."""
 
     def run_executions(self, run_id: str) -> Sequence[int]:
         """A run's executions, oldest first."""

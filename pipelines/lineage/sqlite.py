@@ -11,6 +11,8 @@ who made an artifact is the first execution that wrote it.
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import json
 import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
@@ -21,9 +23,10 @@ from ml_metadata.proto import metadata_store_pb2 as pb
 
 from pipelines.errors import WorkspaceError
 from pipelines.lineage.locking import exclusive
-from pipelines.lineage.source import Edge, Execution, Push, model_of
+from pipelines.lineage.source import Edge, Execution, Push, Switch, model_of
 from pipelines.lineage.store import (
     INPUT_FILE,
+    ROLLBACK,
     RUN_TYPE,
     TFX_NODE_TYPE,
     TFX_RUN_TYPE,
@@ -58,9 +61,9 @@ AND Execution.last_known_state != {pb.Execution.CACHED} ORDER BY Event.id"""
 _OF_EXECUTIONS = f"""
 {_EDGE} FROM Event {_KEY} WHERE Event.execution_id IN {_IDS} AND Event.type IN {{types}} ORDER BY Event.id"""
 
-_EXECUTIONS = (
-    f"SELECT id, last_known_state, create_time_since_epoch FROM Execution WHERE id IN {_IDS} ORDER BY id"
-)
+_EXECUTIONS = f"""
+SELECT Execution.id, Type.name, last_known_state, create_time_since_epoch FROM Execution
+CROSS JOIN Type ON Type.id = Execution.type_id WHERE Execution.id IN {_IDS} ORDER BY Execution.id"""
 
 # CROSS JOIN keeps SQLite from beginning at the other end, where there are 10,000 runs.
 _CONTEXTS = f"""
@@ -80,17 +83,50 @@ _INPUT_FILES = f"""
 SELECT Artifact.id FROM Artifact CROSS JOIN Type ON Type.id = Artifact.type_id
 WHERE (uri = ? OR (uri > ? AND uri < ?)) AND Type.name = '{INPUT_FILE}' ORDER BY Artifact.id"""
 
-_PUSHES = """
-SELECT Artifact.id, version.string_value, destination.string_value, create_time_since_epoch
-FROM ArtifactProperty AS version
-JOIN ArtifactProperty AS destination ON destination.artifact_id = version.artifact_id
-  AND destination.name = 'pushed_destination' AND destination.is_custom_property = 1
-JOIN Artifact ON Artifact.id = version.artifact_id
-WHERE version.name = 'pushed_version' AND version.is_custom_property = 1
-  AND version.string_value IS NOT NULL {and_version}
-  AND (? IS NULL OR substr(destination.string_value, -length(version.string_value) - length(?) - 2)
-       = '/' || ? || '/' || version.string_value)
-ORDER BY Artifact.id"""
+_PUSHED = """
+SELECT Artifact.id, version.string_value, destination.string_value, create_time_since_epoch FROM {order}
+CROSS JOIN Artifact ON Artifact.id = version.artifact_id
+WHERE version.name = 'pushed_version' AND version.is_custom_property = 1 AND version.string_value IS NOT NULL
+AND destination.name = 'pushed_destination' AND destination.is_custom_property = 1
+AND destination.string_value IS NOT NULL AND {chosen} ORDER BY Artifact.id"""
+
+_OF_MODEL = """substr(destination.string_value, -length(version.string_value) - length(?1) - 2)
+= '/' || ?1 || '/' || version.string_value"""
+
+# Other models' versions are passed over before their other property is looked up.
+_PUSHES = _PUSHED.format(
+    order="ArtifactProperty AS destination CROSS JOIN ArtifactProperty AS version"
+    " ON version.artifact_id = destination.artifact_id",
+    chosen=f"(?1 IS NULL OR instr(destination.string_value, '/' || ?1 || '/') AND {_OF_MODEL})",
+)
+_PUSH = _PUSHED.format(
+    order="ArtifactProperty AS version CROSS JOIN ArtifactProperty AS destination"
+    " ON destination.artifact_id = version.artifact_id",
+    chosen=f"version.string_value = ?2 AND {_OF_MODEL}",
+)
+
+# From the time on through the index by time; the plus sign keeps SQLite from taking the one by type.
+_NEAREST = """
+SELECT Artifact.id, version.string_value, destination.string_value, create_time_since_epoch FROM Artifact
+CROSS JOIN ArtifactProperty AS version ON version.artifact_id = Artifact.id
+CROSS JOIN ArtifactProperty AS destination ON destination.artifact_id = Artifact.id
+WHERE Artifact.create_time_since_epoch {side} ?2
+AND +Artifact.type_id IN (SELECT id FROM Type WHERE name = 'PushedModel')
+AND version.name = 'pushed_version' AND version.is_custom_property = 1
+AND destination.name = 'pushed_destination' AND destination.is_custom_property = 1
+AND {of_model} ORDER BY Artifact.create_time_since_epoch {order} LIMIT {limit}"""
+_BEFORE = _NEAREST.format(side="<=", order="DESC", of_model=_OF_MODEL, limit=8)
+_AFTER = _NEAREST.format(side=">", order="ASC", of_model=_OF_MODEL, limit=8)
+
+_SWITCHES = f"""
+SELECT version.int_value, at.double_value, reason.string_value FROM ExecutionProperty AS model
+CROSS JOIN Execution ON Execution.id = model.execution_id CROSS JOIN Type ON Type.id = Execution.type_id
+JOIN ExecutionProperty AS version ON version.execution_id = Execution.id AND version.name = 'to_version'
+JOIN ExecutionProperty AS at ON at.execution_id = Execution.id AND at.name = 'at'
+LEFT JOIN ExecutionProperty AS reason ON reason.execution_id = Execution.id AND reason.name = 'reason'
+WHERE model.name = 'model' AND model.is_custom_property = 1 AND model.string_value = ?
+AND Type.name = '{ROLLBACK}' AND Execution.last_known_state = {pb.Execution.COMPLETE}
+ORDER BY at.double_value"""
 
 _RUN_IDS = f"""
 SELECT Context.name FROM Context JOIN Type ON Type.id = Context.type_id
@@ -106,6 +142,8 @@ SELECT Association.execution_id FROM Context JOIN Type ON Type.id = Context.type
 JOIN Association ON Association.context_id = Context.id
 WHERE Type.name = '{TFX_RUN_TYPE}' AND Context.name = ? ORDER BY Association.execution_id"""
 
+_MAY_NOT_WRITE = (errno.EACCES, errno.EPERM, errno.EROFS)
+_MAPPED_BYTES = 1 << 30
 _LAST = "\U0010ffff"
 
 
@@ -116,7 +154,7 @@ class SqliteSource:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._lock = exclusive(path)
+        self._lock = contextlib.ExitStack()
 
     def __enter__(self) -> Self:
         """Opens the file.
@@ -124,12 +162,14 @@ class SqliteSource:
         Raises:
             WorkspaceError: it is no metadata store.
         """
-        self._lock.__enter__()
+        self._take_lock()
         try:
             self._connection = sqlite3.connect(f"{self._path.absolute().as_uri()}?mode=ro", uri=True)
+            # Look-ups go all over the file; a system call for each page would be most of their time.
+            self._connection.execute(f"PRAGMA mmap_size = {_MAPPED_BYTES}")
             self._prepare()
         except sqlite3.Error as error:
-            self._lock.__exit__(None, None, None)
+            self._lock.close()
             raise WorkspaceError(
                 f"The metadata store cannot be read: {error}",
                 place=str(self._path),
@@ -139,7 +179,15 @@ class SqliteSource:
 
     def __exit__(self, *exception: object) -> None:
         self._connection.close()
-        self._lock.__exit__(None, None, None)
+        self._lock.close()
+
+    def _take_lock(self) -> None:
+        """Whoever may read a workspace and not write it makes no lock, and cannot disturb a writer's."""
+        try:
+            self._lock.enter_context(exclusive(self._path))
+        except OSError as error:
+            if error.errno not in _MAY_NOT_WRITE:
+                raise
 
     def _prepare(self) -> None:
         """Makes our indexes where they are missing; a file that may not be written does without."""
@@ -148,6 +196,9 @@ class SqliteSource:
             return
         try:
             add_indexes(self._path)
+        except OSError as error:
+            if error.errno not in _MAY_NOT_WRITE:
+                raise
         except sqlite3.OperationalError as error:
             if "readonly" not in str(error):
                 raise
@@ -176,13 +227,14 @@ class SqliteSource:
         return {
             number: Execution(
                 id=number,
-                node=nodes.get(number, f"execution {number}"),
+                # What is done outside of runs belongs to no node, and is called by its type.
+                node=nodes.get(number, kind.rpartition(".")[2]),
                 run_id=runs.get(number, ""),
                 state=pb.Execution.State.Name(state).lower(),
                 started=created / 1000,
                 properties=properties.get(number, {}),
             )
-            for number, state, created in self._rows(_EXECUTIONS, wanted)
+            for number, kind, state, created in self._rows(_EXECUTIONS, wanted)
         }
 
     def _contexts(self, wanted: str) -> tuple[dict[int, str], dict[int, str]]:
@@ -218,13 +270,20 @@ class SqliteSource:
         return [number for (number,) in self._rows(_INPUT_FILES, folder, f"{folder}/", f"{folder}/{_LAST}")]
 
     def pushes(self, model: str | None = None) -> Sequence[Push]:
-        rows = self._rows(_PUSHES.format(and_version=""), model, model, model)
-        return [_push(row) for row in rows]
+        return [_push(row) for row in self._rows(_PUSHES, model)]
+
+    def pushes_around(self, model: str, at: float) -> Sequence[Push]:
+        moment = round(at * 1000)
+        before, after = self._rows(_BEFORE, model, moment), self._rows(_AFTER, model, moment)
+        return [_push(row) for row in [*reversed(before), *after]]
 
     def push(self, model: str, version: int) -> Push | None:
-        statement = _PUSHES.format(and_version="AND version.string_value = ?")
-        rows = self._rows(statement, str(version), model, model, model)
+        rows = self._rows(_PUSH, model, str(version))
         return _push(rows[-1]) if rows else None
+
+    def switches(self, model: str) -> Sequence[Switch]:
+        rows = self._rows(_SWITCHES, model)
+        return [Switch(version, at, reason or "") for version, at, reason in rows]
 
     def run_executions(self, run_id: str) -> Sequence[int]:
         return [number for (number,) in self._rows(_RUN_EXECUTIONS, run_id)]

@@ -26,6 +26,9 @@ RUN_TYPE = "HeadraceRun"
 TFX_RUN_TYPE = "pipeline_run"
 TFX_NODE_TYPE = "node"
 
+ROLLBACK, PRUNE = "HeadraceRollback", "HeadracePrune"
+"""Execution types of what is done to served models outside of runs."""
+
 INPUT_FILE = "InputFile"
 """Artifact type of what ExampleGen read; its events have the key `files`."""
 
@@ -183,25 +186,23 @@ class Store:
             inputs: `id` is not read; `properties` must hold `sha256`.
         """
         type_id = self._store.put_artifact_type(pb.ArtifactType(name=type_name), can_add_fields=True)
-        ids = []
-        for record in inputs:
-            known = [
-                artifact.id
-                for artifact in self._store.get_artifacts_by_uri(record.uri)
-                if artifact.type_id == type_id
-                and artifact.custom_properties["sha256"].string_value == record.properties["sha256"]
-            ]
-            ids.append(known[0] if known else self._put_artifact(type_id, record))
+        wanted = {(record.uri, record.properties["sha256"]): record for record in inputs}
+        ids = {found: self._known_artifact(type_id, *found) for found in wanted}
+        new = [found for found, number in ids.items() if number is None]
+        # All at once: a transaction each would hold the store for seconds.
+        made = self._store.put_artifacts([_artifact(type_id, wanted[found]) for found in new])
+        ids.update(zip(new, made, strict=True))
         path = pb.Event.Path(steps=[pb.Event.Path.Step(key=key)])
         self._store.put_events(
-            pb.Event(artifact_id=artifact, execution_id=execution_id, type=pb.Event.INPUT, path=path)
-            for artifact in dict.fromkeys(ids)
+            pb.Event(artifact_id=number, execution_id=execution_id, type=pb.Event.INPUT, path=path)
+            for number in ids.values()
         )
 
-    def _put_artifact(self, type_id: int, record: ArtifactRecord) -> int:
-        artifact = pb.Artifact(type_id=type_id, uri=record.uri, state=pb.Artifact.LIVE)
-        _set(artifact, record.properties)
-        return int(self._store.put_artifacts([artifact])[0])
+    def _known_artifact(self, type_id: int, uri: str, sha256: str | int | float) -> int | None:
+        for artifact in self._store.get_artifacts_by_uri(uri):
+            if artifact.type_id == type_id and artifact.custom_properties["sha256"].string_value == sha256:
+                return int(artifact.id)
+        return None
 
     def execution_state(self, execution_id: int) -> str:
         """`complete`, `cached`, `running`, `failed`, `canceled` or `new`."""
@@ -359,6 +360,12 @@ class Store:
 
 def _run_record(context: Any) -> RunRecord:
     return RunRecord.of(context.name, _values(context.custom_properties))
+
+
+def _artifact(type_id: int, record: ArtifactRecord) -> Any:
+    artifact = pb.Artifact(type_id=type_id, uri=record.uri, state=pb.Artifact.LIVE)
+    _set(artifact, record.properties)
+    return artifact
 
 
 def _input_event(execution_id: int, artifact_id: int, role: str, index: int) -> Any:

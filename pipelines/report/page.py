@@ -10,8 +10,8 @@ from importlib import resources
 
 from pipelines.lineage.render import clock
 from pipelines.lineage.view import RunView
-from pipelines.report import sections
 from pipelines.report.markup import Markup, tag
+from pipelines.report.sections import data, model, run
 
 _POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src 'unsafe-inline'"
 """The page loads nothing from anywhere, and a browser holds it to that."""
@@ -38,21 +38,21 @@ def page(view: RunView, *, why: str, tree: str, made_at: float) -> str:
         made_at: seconds since the epoch.
     """
     parts = {
-        "chain": sections.chain(view),
-        "data": sections.data_section(view),
-        "training": sections.training(view),
-        "candidates": sections.candidates(view),
-        "evaluation": sections.evaluation(view),
-        "mistakes": sections.mistakes(view),
-        "lineage": sections.lineage(view, tree),
-        "environment": sections.environment(view),
+        "chain": run.chain(view),
+        "data": data.data_section(view),
+        "training": model.training(view),
+        "candidates": model.candidates(view),
+        "evaluation": model.evaluation(view),
+        "mistakes": model.mistakes(view),
+        "lineage": run.lineage(view, tree),
+        "environment": run.environment(view),
     }
     shown = {name: part for name, part in parts.items() if part}
     body = tag(
         "body",
         tag("a", "To the content", href="#content", class_="skip"),
         _navigation(list(shown)),
-        tag("main", sections.header(view, why), *shown.values(), id="content"),
+        tag("main", run.header(view, why), *shown.values(), id="content"),
         tag("footer", f"headrace report, {clock(made_at)}"),
         tag("script", _resource("page.js")),
     )

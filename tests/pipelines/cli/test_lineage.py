@@ -11,6 +11,7 @@ import pytest
 
 from pipelines.lineage.render import clock
 from pipelines.lineage.sqlite import SqliteSource
+from pipelines.lineage.store import ROLLBACK, Store
 from tests.conftest import ROOT
 from tests.pipelines.cli.test_main import call, exits_by_exception  # noqa: F401 fixture for all tests here
 
@@ -113,14 +114,34 @@ def test_trace_names_the_version_and_its_end(headrace_on, pushes, monkeypatch) -
     monkeypatch.setattr("pipelines.lineage.times.parse", lambda text, now: (first.at + second.at) / 2)
     code, out, _ = headrace_on("trace", "--model", "digits", "--at", "then")
     assert code == 0
-    assert out.splitlines()[0].startswith(f"digits@1, pushed {clock(first.at)} by run digits-")
-    assert out.splitlines()[1] == f"until  {clock(second.at)}, when digits@2 was pushed"
+    lines = out.splitlines()
+    assert lines[0].startswith("digits@1, made by run digits-")
+    assert lines[1] == f"since  {clock(first.at)}, when it was pushed"
+    assert lines[2] == f"until  {clock(second.at)}, when digits@2 was pushed"
+
+
+def test_trace_and_lineage_know_of_rollbacks(headrace_on, pushes, workspace) -> None:
+    newest, before = pushes[-1], pushes[-2]
+    with Store(workspace / "metadata.db") as store:
+        told = {"model": "digits", "to_version": before.version, "at": newest.at + 0.001, "reason": "slow"}
+        done = store.begin_operation(
+            ROLLBACK, told, {"in_service": [before.artifact], "withdrawn": [newest.artifact]}
+        )
+        store.end_operation(done, ok=True)
+        cut_short = store.begin_operation(
+            ROLLBACK, {**told, "to_version": 1}, {"in_service": [pushes[0].artifact]}
+        )
+        store.end_operation(cut_short, ok=False)
+    out = headrace_on("trace", "--model", "digits", "--at", "now")[1]
+    assert out.startswith(f"digits@{before.version}, made by run")
+    assert f"since  {clock(newest.at + 0.001)}, when it was put in service (slow)" in out
+    assert "HeadraceRollback" in headrace_on("lineage", newest.name, "--down")[1]
 
 
 def test_trace_now_is_the_latest(headrace_on, pushes) -> None:
     code, out, _ = headrace_on("trace", "--model", "digits", "--at", "now")
     assert code == 0
-    assert out.startswith(f"digits@{pushes[-1].version}, pushed")
+    assert out.startswith(f"digits@{pushes[-1].version}, made by run")
     assert "until  now" in out
 
 

@@ -156,7 +156,7 @@ def test_why_names_the_baseline() -> None:
 def test_why_with_hardly_anything_recorded() -> None:
     bare = RunView(RunRecord("r", "m", "complete", 0.0, None), {}, [])
     text = explain.why(Push(1, "m", 3, "/s/m/3", 100.0), bare, "")
-    assert text.startswith("m@3 was trained on 0 examples from files that were not recorded.")
+    assert text.startswith("m@3 was trained on files that were not recorded.")
 
 
 @pytest.fixture
@@ -180,18 +180,17 @@ def test_a_view_knows_who_did_a_cached_node_s_work(source, views) -> None:
 
 
 def test_versions_with_state_and_run(source, tmp_path, monkeypatch) -> None:
-    pushes = source.pushes("digits")[:3]
-    folders = {}
-    for push in pushes[:2]:
-        folder = tmp_path / str(push.version)
-        folder.mkdir()
+    pushes = source.pushes("digits")[:4]
+    for place in ("1", "2", ".withdrawn/3"):
+        folder = tmp_path / place
+        folder.mkdir(parents=True)
         (folder / "saved_model.pb").write_bytes(b"x" * 10)
-        folders[push.destination] = str(folder)
-    moved = [replace(push, destination=folders.get(push.destination, "/gone/3")) for push in pushes]
+    moved = [replace(push, destination=str(tmp_path / str(push.version))) for push in pushes]
     monkeypatch.setattr(source, "pushes", lambda model=None: moved)
     found = models.versions(source)
     assert [(item.push.version, item.state, item.bytes) for item in found] == [
-        (3, "removed", None),
+        (4, "removed", None),
+        (3, "withdrawn", 10),
         (2, "serving", 10),
         (1, "kept", 10),
     ]

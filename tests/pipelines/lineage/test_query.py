@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import shutil
+import sqlite3
+
 import pytest
 
 from pipelines.errors import NotFoundError
 from pipelines.lineage import query
-from pipelines.lineage.source import Push
+from pipelines.lineage.source import Push, Switch
+from pipelines.lineage.sqlite import SqliteSource
+from pipelines.lineage.store import INPUT_FILE, ArtifactRecord, Store
 
 CHAIN = [
     "ExampleGen", "StatisticsGen", "SchemaGen", "Transform", "Trainer", "Rewriter", "Evaluator",
@@ -78,6 +83,33 @@ def test_a_folder_stands_for_its_files(source) -> None:
     assert (target.kind, len(target.artifacts)) == ("file", 4)
 
 
+def test_a_file_of_a_folder_that_was_recorded_whole(recorded, tmp_path) -> None:
+    """By the report of what was read; a neighbour that was not read is not known."""
+    path = tmp_path / "metadata.db"
+    shutil.copy(recorded.path, path)
+    folder = ArtifactRecord(
+        0, INPUT_FILE, "/photos/cat", {"sha256": "1", "bytes": 9, "files": 2, "records": 2}
+    )
+    report = tmp_path / "report"
+    report.mkdir()
+    (report / "files.jsonl").write_text('{"path": "/photos/cat/1.jpg"}\n{"path": "/photos/cat/2.jpg"}\n')
+    with Store(path) as store:
+        store.link_inputs(1, INPUT_FILE, "files", [folder])
+    with sqlite3.connect(path) as connection:
+        number = "SELECT artifact_id FROM Event JOIN EventPath ON event_id = id AND step_key = 'report'"
+        connection.execute(
+            f"UPDATE Artifact SET uri = ? WHERE id IN ({number} WHERE execution_id = 1)", [str(report)]
+        )
+    with SqliteSource(path) as opened:
+        assert query.resolve(opened, "/photos/cat/2.jpg").kind == "file"
+        assert query.resolve(opened, "/photos/cat").kind == "file"
+        with pytest.raises(NotFoundError):
+            query.resolve(opened, "/photos/cat/3.jpg")
+        (report / "files.jsonl").unlink()
+        with pytest.raises(NotFoundError):  # neither listed nor there
+            query.resolve(opened, "/photos/cat/2.jpg")
+
+
 def test_depth_counts_executions(source) -> None:
     one = follow(source, "digits@1", "up", 1)
     assert nodes(one) == {"Pusher"}
@@ -131,16 +163,29 @@ def push(version: int, at: float) -> Push:
     return Push(version, "m", version, f"/serving/m/{version}", at)
 
 
+def numbers(pushes: list[Push], switches: list[Switch], *times: float) -> list[int | None]:
+    history = query.services(pushes, switches)
+    found = [query.serving_at(history, time)[0] for time in times]
+    return [service.version if service else None for service in found]
+
+
 def test_what_was_serving() -> None:
     pushes = [push(1, 10.0), push(2, 20.0), push(3, 30.0)]
-    assert query.serving_at(pushes, 9.9) == (None, pushes[0])
-    assert query.serving_at(pushes, 10.0) == (pushes[0], pushes[1])
-    assert query.serving_at(pushes, 29.9) == (pushes[1], pushes[2])
-    assert query.serving_at(pushes, 31.0) == (pushes[2], None)
+    assert numbers(pushes, [], 9.9, 10.0, 29.9, 31.0) == [None, 1, 2, 3]
+    history = query.services(pushes, [])
+    assert query.serving_at(history, 15.0) == (history[0], history[1])
+    assert query.serving_at(history, 31.0) == (history[2], None)
     assert query.serving_at([], 1.0) == (None, None)
 
 
 def test_a_server_takes_the_highest_number() -> None:
     """Two pushes at once: the lower number may be recorded later."""
-    pushes = [push(2, 10.0), push(1, 11.0)]
-    assert query.serving_at(pushes, 12.0) == (pushes[0], None)
+    assert numbers([push(2, 10.0), push(1, 11.0)], [], 12.0) == [2]
+
+
+def test_rollbacks_count_until_the_next_push() -> None:
+    pushes = [push(1, 10.0), push(2, 20.0), push(3, 30.0), push(4, 60.0)]
+    switches = [Switch(1, 40.0, "3 is slow"), Switch(2, 50.0, "")]
+    assert numbers(pushes, switches, 35.0, 45.0, 55.0, 65.0) == [3, 1, 2, 4]
+    back = query.services(pushes, switches)[3]
+    assert (back.how, back.reason) == ("put in service", "3 is slow")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import shutil
 import sqlite3
 
@@ -10,6 +11,7 @@ from ml_metadata.metadata_store import metadata_store
 from ml_metadata.proto import metadata_store_pb2 as pb
 
 from pipelines.errors import WorkspaceError
+from pipelines.lineage import query
 from pipelines.lineage.source import Edge
 from pipelines.lineage.sqlite import SqliteSource
 from pipelines.lineage.store import Store
@@ -97,6 +99,20 @@ def test_pushes_by_model(source, mlmd) -> None:
     assert source.push("igits", 1) is None  # the end of a name is no name
 
 
+def test_pushes_around_a_time(source) -> None:
+    """Enough to say what was in service: the same as from all pushes."""
+    everything = source.pushes()
+    for model in {push.model for push in everything}:
+        mine = source.pushes(model)
+        for push in mine:
+            for at in (push.at - 0.0005, push.at, push.at + 0.0005):
+                near = source.pushes_around(model, at)
+                assert list(near) == [other for other in mine if other in near]
+                expected = query.serving_at(query.services(mine, []), at)
+                assert query.serving_at(query.services(near, []), at) == expected
+    assert source.pushes_around("igits", 1e12) == []
+
+
 def test_runs_by_prefix_newest_first(source, recorded) -> None:
     assert source.run_ids(limit=3) == recorded.runs[:-4:-1]
     assert set(source.run_ids("photos-")) == {run for run in recorded.runs if run.startswith("photos-")}
@@ -125,6 +141,8 @@ def test_each_look_up_is_answered_by_an_index(source, recorded, monkeypatch) -> 
     source.artifacts([1])
     source.input_files("/data")
     source.push("digits", 1)
+    source.switches("digits")
+    source.pushes_around("digits", 1.0)
     source.run_executions("r")
     source.run_ids("r")
     scans = [row[3] for row in plans if row[3].startswith("SCAN") and "VIRTUAL TABLE" not in row[3]]
@@ -152,6 +170,22 @@ def test_a_path_with_signs_that_mean_something_in_an_address(recorded, tmp_path)
     shutil.copy(recorded.path, path)
     with SqliteSource(path) as opened:
         assert opened.run_ids(limit=1) == recorded.runs[-1:]
+
+
+def test_a_workspace_that_may_only_be_read(recorded, tmp_path, monkeypatch) -> None:
+    """Neither lock nor index can be made; answers are the same."""
+    path = tmp_path / "metadata.db"
+    shutil.copy(recorded.path, path)
+    with sqlite3.connect(path) as connection:
+        connection.execute("DROP INDEX IF EXISTS headrace_association_execution")
+
+    def refused(path):
+        raise PermissionError(errno.EACCES, "Permission denied", str(path))
+
+    monkeypatch.setattr("pipelines.lineage.sqlite.exclusive", refused)
+    with SqliteSource(path) as opened:
+        assert opened.executions([1])[1].run_id == recorded.runs[0]
+    assert not path.with_suffix(".lock").exists()
 
 
 def test_a_file_that_is_no_database(tmp_path) -> None:

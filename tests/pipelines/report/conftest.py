@@ -18,10 +18,20 @@ from pipelines.lineage.view import NodeView, RunView
 CLASSES = ("0", "1", "<b>x</b>")
 LABELS = ["0", "1", "<b>x</b>", "1"]
 SCORES = [[0.9, 0.1, 0.0], [0.1, 0.8, 0.1], [0.7, 0.2, 0.1], [0.3, 0.4, 0.3]]
-ORDER = ("ExampleGen", "StatisticsGen", "ExampleValidator", "Trainer", "Rewriter", "Evaluator", "Pusher")
+ORDER = (
+    "ExampleGen",
+    "StatisticsGen",
+    "ExampleValidator",
+    "DataGate",
+    "Trainer",
+    "Rewriter",
+    "Evaluator",
+    "Pusher",
+)
 READS = {
     "StatisticsGen": {"examples": "ExampleGen"},
     "ExampleValidator": {"statistics": "StatisticsGen"},
+    "DataGate": {"anomalies": "ExampleValidator"},
     "Trainer": {"examples": "ExampleGen"},
     "Rewriter": {"model": "Trainer", "examples": "ExampleGen"},
     "Evaluator": {"servable": "Rewriter", "examples": "ExampleGen"},
@@ -42,6 +52,7 @@ def full_view(tmp_path, make_example, png) -> RunView:
         },
         "StatisticsGen": {"statistics": _statistics(tmp_path / "statistics")},
         "ExampleValidator": {"anomalies": _anomalies(tmp_path / "anomalies")},
+        "DataGate": {"report": _gate(tmp_path / "gate")},
         "Trainer": {"model": tmp_path / "model", "model_run": _history(tmp_path / "model_run")},
         "Rewriter": {
             "servable": _servable(tmp_path / "servable"),
@@ -161,6 +172,16 @@ def _anomalies(folder: Path) -> Path:
     parsed = anomalies_pb2.Anomalies()
     parsed.anomaly_info["label"].description = "Examples contain values missing from the schema: 7."
     (folder / "Split-test/SchemaDiff.pb").write_bytes(parsed.SerializeToString())
+    return folder
+
+
+def _gate(folder: Path) -> Path:
+    folder.mkdir()
+    rows = [
+        {"feature": name, "kind": "drift", "measure": "Jensen-Shannon", "value": value, "limit": 0.3}
+        for name, value in (("calm", 0.01), ("restless", 0.29))
+    ]
+    (folder / "report.json").write_text(json.dumps({"passed": True, "splits": ["train"], "shifts": rows}))
     return folder
 
 

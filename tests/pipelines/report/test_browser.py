@@ -76,7 +76,7 @@ def test_it_opens_without_an_error_and_can_be_reached_by_keyboard(tmp_path, html
     assert "CONSOLE" not in log, log
     found = probed(document)
     assert found["open"]  # a link to a node opens its details
-    assert found["boxes"] == 7
+    assert found["boxes"] == 8
     assert found["reachable"] >= found["boxes"] + 20
     assert found["wide"] == []
 

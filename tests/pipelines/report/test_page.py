@@ -85,6 +85,7 @@ def test_what_it_says(html) -> None:
         "1 to 3; mean 2",
         "10.0%",  # missing
         "1,234",
+        "restless drift Jensen-Shannon 0.290 0.3 calm",
         "Not blessed:",
         "expected at least 0.95",
         "+0.0500",  # change against the baseline

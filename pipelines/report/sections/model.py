@@ -1,0 +1,205 @@
+"""Sections on the model: training, candidates, evaluation, mistakes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from pipelines.evaluation import ACCURACY, BASELINE, CANDIDATE
+from pipelines.lineage.view import RunView
+from pipelines.report import charts, judged
+from pipelines.report.markup import Child, Markup, facts, table, tag
+from pipelines.report.sections import MANY_CLASSES, section
+
+OVERALL = "overall"
+_MAX_CONFUSIONS = 30
+
+
+def training(view: RunView) -> Markup:
+    """A chart per metric, training beside validation."""
+    artifact = view.output("Trainer", "model_run")
+    path = Path(artifact.uri, "history.json") if artifact else None
+    if path is None or not path.exists():
+        return Markup("")
+    report = json.loads(path.read_text())
+    history: Mapping[str, Sequence[float]] = report.get("history", {})
+    pictures = [
+        charts.lines(
+            {key: history[key] for key in (name, f"val_{name}") if key in history},
+            title=f"{name} per epoch",
+            mark=report.get("best_epoch"),
+        )
+        for name in history
+        if not name.startswith("val_")
+    ]
+    told = facts(
+        [
+            ("parameters", f"{report['parameters']:,}" if "parameters" in report else None),
+            ("epochs", report.get("epochs")),
+            ("kept", report.get("best_epoch")),
+            ("examples per second", report.get("examples_per_second")),
+            ("seed", view.fact("Trainer", "seed")),
+        ]
+    )
+    return section("training", "Training", told, tag("div", *pictures, class_="charts"))
+
+
+def candidates(view: RunView) -> Markup:
+    """Size against latency of each candidate, and the verdicts."""
+    rows = view.summary.get("candidates") or []
+    if not rows:
+        return Markup("")
+    chosen = view.summary.get("chosen")
+    points = [
+        charts.Point(
+            row["name"],
+            row["figures"]["size_bytes"] / 1000,
+            row["figures"]["latency_ms_p50"],
+            f"{row['figures']['accuracy']:.1%}",
+            chosen=row["name"] == chosen,
+            hollow=not row["qualified"],
+        )
+        for row in rows
+        if row["figures"]
+    ]
+    picture = (
+        charts.scatter(points, x="size, kB", y="latency, ms", title="Candidates: size, latency and accuracy")
+        if points
+        else None
+    )
+    legend = "Ringed: chosen. Hollow: did not qualify. Left and down is better."
+    listed = [_candidate(row, chosen) for row in rows]
+    head = ("candidate", "size kB", "batch 1 ms", "accuracy", "agreement", "drop at most", "verdict")
+    return section(
+        "candidates",
+        "Candidates",
+        tag("p", f"{chosen}: {view.summary.get('reason')}."),
+        tag("div", picture, class_="charts"),
+        tag("p", legend, class_="note"),
+        table(head, listed, caption="Candidates as they were judged"),
+    )
+
+
+def _candidate(row: Mapping[str, Any], chosen: Any) -> list[Child]:
+    name = tag("b", f"{row['name']} ✓") if row["name"] == chosen else row["name"]
+    figures = row["figures"]
+    if not figures:
+        return [name, "-", "-", "-", "-", "-", row["reason"]]
+    return [
+        name,
+        f"{figures['size_bytes'] / 1000:,.0f}",
+        f"{figures['latency_ms_p50']:.2f}",
+        f"{figures['accuracy']:.4f}",
+        f"{figures['agreement']:.4f}",
+        f"{row['drop_bound']:.2f}" if row["drop_bound"] is not None else "-",
+        row["reason"],
+    ]
+
+
+def evaluation(view: RunView) -> Markup:
+    """Accuracy per slice against its threshold and the baseline."""
+    artifact = view.output("Evaluator", "evaluation")
+    path = Path(artifact.uri, "summary.json") if artifact else None
+    if path is None or not path.exists():
+        return Markup("")
+    found = json.loads(path.read_text())
+    slices, before = found["metrics"][CANDIDATE], found["metrics"].get(BASELINE, {})
+    limits = view.config.get("evaluation", {})
+    rows = [
+        _slice(name, slices[name], before.get(name, {}), limits)
+        for name in sorted(
+            slices, key=lambda name: (name != OVERALL, *judged.natural(name.partition("=")[2]))
+        )
+    ]
+    drop = limits.get("max_drop")
+    rule = (
+        f"All examples: at least {limits.get('min_accuracy')}, and at most {drop} below the baseline. "
+        f"Each slice: at least {limits.get('min_class_accuracy')}."
+    )
+    failures = [tag("li", failure) for failure in found["failures"]]
+    head = ("slice", "examples", "accuracy", "", "at least", "baseline", "change")
+    return section(
+        "evaluation",
+        "Evaluation",
+        tag(
+            "p",
+            "Blessed." if found["blessed"] else "Not blessed:",
+            class_=None if found["blessed"] else "failure",
+        ),
+        tag("ul", *failures) if failures else None,
+        tag("p", rule, class_="note"),
+        table(head, rows, caption="Accuracy on the test split"),
+    )
+
+
+def _slice(
+    name: str, values: Mapping[str, float], before: Mapping[str, float], limits: Mapping[str, Any]
+) -> list[Child]:
+    value, earlier = values.get(ACCURACY), before.get(ACCURACY)
+    if value is None:
+        return [name, "-", "-", "", "", "", ""]
+    limit = limits.get("min_accuracy" if name == OVERALL else "min_class_accuracy")
+    short = limit is not None and value < limit
+    text = f"{value:.4f}" + (" ✕" if short else "")
+    return [
+        name,
+        f"{values.get('example_count', 0):,.0f}",
+        tag("b", text, class_="failure") if short else text,
+        charts.bar(value, limit),
+        f"{limit:g}" if limit else "",
+        f"{earlier:.4f}" if earlier is not None else "",
+        f"{value - earlier:+.4f}" if earlier is not None else "",
+    ]
+
+
+def mistakes(view: RunView) -> Markup:
+    """The confusion matrix, and the mistakes that the model was surest of."""
+    found = judged.read(view)
+    if found is None:
+        return Markup("")
+    total = sum(found.confusion.values())
+    shown = [_mistake(mistake) for mistake in found.mistakes]
+    return section(
+        "mistakes",
+        "Mistakes",
+        tag(
+            "p",
+            f"Of {total:,} examples of the {found.split} split, on which candidates were judged, "
+            f"{found.wrong:,} were wrong.",
+        ),
+        _matrix(found) if len(found.classes) <= MANY_CLASSES else _confusions(found),
+        tag("h3", "Those it was surest of") if shown else None,
+        tag("ul", *shown, class_="mistakes") if shown else None,
+    )
+
+
+def _matrix(found: judged.Judged) -> Markup:
+    most = max(found.confusion.values(), default=1)
+    rows = [[label, *(_cell(found.confusion.get((label, p), 0), label == p, most) for p in found.classes)]
+            for label in found.classes]  # fmt: skip
+    caption = "Confusion: rows are labels, columns predictions"
+    return tag("div", table(("", *found.classes), rows, caption=caption), class_="matrix")
+
+
+def _cell(count: int, right: bool, most: int) -> Child:
+    if not count:
+        return ""
+    strength = round(15 + 70 * count / most) if right else 85
+    return tag("span", count, class_="right" if right else "wrong", style=f"--strength:{strength}%")
+
+
+def _confusions(found: judged.Judged) -> Markup:
+    wrong = [(pair, count) for pair, count in found.confusion.items() if pair[0] != pair[1]]
+    wrong.sort(key=lambda item: -item[1])
+    rows = [(label, predicted, count) for (label, predicted), count in wrong[:_MAX_CONFUSIONS]]
+    return table(("label", "predicted", "examples"), rows, caption="Most frequent confusions")
+
+
+def _mistake(mistake: judged.Mistake) -> Markup:
+    said = f"{mistake.label} taken for {mistake.predicted} ({mistake.score:.0%})"
+    picture = tag("img", src=mistake.image, alt=f"An example of {mistake.label}") if mistake.image else None
+    text = tag("p", mistake.text) if mistake.text and not mistake.image else None
+    origin = tag("p", Path(mistake.origin).name, class_="note") if mistake.origin else None
+    return tag("li", picture, text, tag("p", said), origin)

@@ -1,0 +1,40 @@
+"""Functions in processes of their own: what they used is counted, how they failed is told."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from components import subprocesses
+
+
+def burn(seconds: float) -> None:
+    until = time.process_time() + seconds
+    while time.process_time() < until:
+        pass
+
+
+def burn_and_fail(seconds: float) -> None:
+    burn(seconds)
+    raise ValueError("no good")
+
+
+def test_cpu_and_memory_of_workers_are_counted() -> None:
+    before = subprocesses.spent()
+    subprocesses.run(burn, 0.3, seconds=60)
+    after = subprocesses.spent()
+    assert after.cpu_s - before.cpu_s >= 0.3
+    assert after.peak_memory_mb > 1
+
+
+def test_a_worker_that_fails_says_how_and_counts_too() -> None:
+    before = subprocesses.spent()
+    with pytest.raises(subprocesses.WorkerFailed, match="ValueError: no good"):
+        subprocesses.run(burn_and_fail, 0.2, seconds=60)
+    assert subprocesses.spent().cpu_s - before.cpu_s >= 0.2
+
+
+def test_a_worker_that_takes_too_long() -> None:
+    with pytest.raises(subprocesses.WorkerFailed, match="longer than"):
+        subprocesses.run(burn, 60.0, seconds=0.5)
