@@ -266,7 +266,7 @@ def test_ctrl_c_ends_a_run_cleanly(headrace, first, workspace) -> None:
             started = [
                 path for path in set(runs.glob("digits-*")) - before if (path / "Trainer.log").exists()
             ]
-            return any("Epoch 2/" in (path / "Trainer.log").read_text() for path in started)
+            return any("epoch 2/" in (path / "Trainer.log").read_text() for path in started)
 
         wait_until(training)
         os.kill(pid, signal.SIGINT)
