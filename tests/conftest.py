@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -112,9 +113,14 @@ class WarmCommands:
         assert self._process.stdin is not None
         self._process.stdin.write(json.dumps(task) + "\n")
         pid = self._answer()["pid"]
-        if meanwhile is not None:
-            meanwhile(pid)
-        code = self._answer()["code"]
+        try:
+            if meanwhile is not None:
+                meanwhile(pid)
+        except BaseException:
+            os.kill(pid, signal.SIGKILL)  # else its answer would be taken for the next command's
+            raise
+        finally:
+            code = self._answer()["code"]
         return Done(code, out.read_text(), err.read_text())
 
     def _answer(self) -> dict[str, Any]:
