@@ -16,9 +16,10 @@ from components.errors import DataError
 from components.example_gen.request import FeatureRule, Request, Source, SplitBy, SplitPlan
 from components.example_gen.sources import list_images
 from pipelines import spans
-from pipelines.config import Data, Experiment
+from pipelines.config import Experiment
 from pipelines.datasets import digits, taxi
 from pipelines.errors import InputError
+from pipelines.stages import Data
 from pipelines.workspace import Workspace
 
 SUFFIXES = {

@@ -8,7 +8,7 @@ from dataclasses import asdict
 import pytest
 
 from modules.hparams import TrainHparams
-from pipelines.config import Train
+from pipelines.stages import Train
 
 
 def test_the_defaults_are_those_of_the_experiment() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from modules import hparams
-from pipelines import config
+from pipelines import config, stages
 from pipelines.errors import ConfigError, NotFoundError
 
 
@@ -101,6 +101,6 @@ def test_the_file_name_is_the_default_name(tmp_path) -> None:
 
 
 def test_settings_and_hyperparameters_have_the_same_names() -> None:
-    assert set(config.Train.model_fields) == set(hparams.field_names(hparams.TrainHparams))
-    model = set(config.ImageModel.model_fields) - {"family"}
+    assert set(stages.Train.model_fields) == set(hparams.field_names(hparams.TrainHparams))
+    model = set(stages.ImageModel.model_fields) - {"family"}
     assert model == set(hparams.field_names(hparams.ImageModelHparams))
