@@ -16,6 +16,10 @@ import keras
 from modules.errors import TrainingError
 from modules.hparams import ImageModelHparams
 
+_NORM_MOMENTUM = 0.9
+"""Of moving statistics. Keras's 0.99 takes hundreds of steps to forget how it began: with a few
+hundred photos the validation loss then says nothing for the first epochs, and training stops on it."""
+
 
 def build(
     hparams: ImageModelHparams, *, class_count: int, mean: Sequence[float], variance: Sequence[float]
@@ -60,7 +64,7 @@ def separable_resnet(features: keras.KerasTensor, hparams: ImageModelHparams) ->
         for block in range(hparams.blocks_per_stage):
             stride = 2 if stage > 0 and block == 0 else 1
             x = _residual_block(x, filters, stride, name=f"stage{stage}_block{block}")
-    x = keras.layers.BatchNormalization(name="final_norm")(x)
+    x = keras.layers.BatchNormalization(momentum=_NORM_MOMENTUM, name="final_norm")(x)
     return keras.layers.Activation("swish", name="final_activation")(x)
 
 
@@ -77,7 +81,7 @@ def _residual_block(x: keras.KerasTensor, filters: int, stride: int, *, name: st
             filters, 1, strides=stride, use_bias=False, kernel_initializer="he_normal", name=f"{name}_project"
         )(x)
     for index, step in enumerate((stride, 1)):
-        x = keras.layers.BatchNormalization(name=f"{name}_norm{index}")(x)
+        x = keras.layers.BatchNormalization(momentum=_NORM_MOMENTUM, name=f"{name}_norm{index}")(x)
         x = keras.layers.Activation("swish", name=f"{name}_activation{index}")(x)
         x = keras.layers.SeparableConv2D(
             filters,
