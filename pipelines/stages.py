@@ -132,6 +132,45 @@ class Validation(Stage):
     )
 
 
+class Augment(Stage):
+    """Random changes of training images, each image and each epoch by its own chance.
+
+    Applied in this order; 0, false and 1.0 (of area) are off.
+    """
+
+    area: Annotated[float, Field(gt=0, le=1)] = Field(
+        1.0,
+        description="A part of at least this share of the picture is cut out and brought to size. Below 1 "
+        "pictures are decoded anew in every epoch.",
+    )
+    crop: Annotated[int, Field(ge=0, le=64)] = Field(
+        0, description="Moved by up to so many pixels, edges mirrored; needs no resampling."
+    )
+    flip: bool = Field(False, description="Left and right exchanged, every second time.")
+    rotation: Annotated[float, Field(ge=0, le=180)] = Field(0.0, description="Degrees, either way.")
+    zoom: Annotated[float, Field(ge=0, lt=1)] = Field(0.0, description="Share, in or out.")
+    shift: Annotated[float, Field(ge=0, le=0.5)] = Field(0.0, description="Share of height and width.")
+    brightness: Annotated[float, Field(ge=0, le=1)] = Field(
+        0.0, description="Share of the range, either way."
+    )
+    contrast: Annotated[float, Field(ge=0, le=1)] = Field(0.0, description="Share, either way.")
+    saturation: Annotated[float, Field(ge=0, le=1)] = Field(0.0, description="Share, either way; of RGB.")
+    rand_layers: Annotated[int, Field(ge=0, le=8)] = Field(
+        0, description="RandAugment: operations one after another, drawn for each image."
+    )
+    rand_magnitude: Annotated[float, Field(ge=0, le=1)] = Field(0.5, description="RandAugment: strength.")
+    erase: Annotated[float, Field(ge=0, le=1)] = Field(
+        0.0, description="Probability that a rectangle is filled with the image's mean."
+    )
+    erase_area: Annotated[float, Field(gt=0.02, le=1)] = Field(0.2, description="Its share at most.")
+    mixup: Annotated[float, Field(ge=0, le=10)] = Field(
+        0.0, description="Alpha; images and labels are mixed in pairs. Classification only."
+    )
+    cutmix: Annotated[float, Field(ge=0, le=10)] = Field(
+        0.0, description="Alpha; a square of another image is pasted. With mixup too, each batch draws one."
+    )
+
+
 class ImageModel(Stage):
     """A network for images, and the size that they are brought to."""
 
@@ -145,9 +184,7 @@ class ImageModel(Stage):
     )
     blocks_per_stage: Annotated[int, Field(ge=1, le=32)] = 2
     dropout: Annotated[float, Field(ge=0, lt=1)] = 0.2
-    augment_shift: Annotated[int, Field(ge=0, le=64)] = Field(
-        0, description="Training images are moved by up to so many pixels."
-    )
+    augment: Augment = Augment()
 
 
 class TabularModel(Stage):
@@ -305,6 +342,11 @@ class Train(Stage):
         False, description="Bit-identical weights in every run on one machine; nothing is chosen by timing."
     )
     seed: Annotated[int, Field(ge=0)] = 17
+    cache: Literal["auto", "memory", "disk", "off"] = Field(
+        "auto",
+        description="Of examples as the model takes them. auto: memory where they take a quarter of what is "
+        "free, else disk where they take half of what is free, else made anew in every epoch.",
+    )
     tensorboard: bool = Field(True, description="Scalars for TensorBoard, in the Trainer's model_run.")
     histograms: bool = Field(False, description="Of all weights, for TensorBoard, once an epoch.")
     profile: Annotated[str, Field(pattern=r"^(\d+-\d+)?$")] = Field(
