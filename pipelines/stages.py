@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 Share = Annotated[int, Field(ge=1, le=100)]
 Fraction = Annotated[float, Field(gt=0, lt=1)]
@@ -49,11 +49,17 @@ class Data(Stage):
         None,
         description="A file, a folder, or a glob; {SPAN}, {VERSION}, {YYYY}, {MM} and {DD} name spans.",
     )
-    format: Literal["auto", "tfrecord", "csv", "parquet", "avro", "jsonl", "images"] = Field(
+    format: Literal["auto", "tfrecord", "csv", "tsv", "parquet", "avro", "jsonl", "images"] = Field(
         "auto", description="auto: by the files' endings."
     )
     delimiter: str = Field("", description="Of CSV; a comma, or a tab where the files end in .tsv.")
-    encoding: str = Field("utf-8", description="Of CSV and JSON Lines; strict.")
+    encoding: str = Field(
+        "utf-8", description="Of CSV, TSV and JSON Lines, by Python's names; strict. Features are UTF-8."
+    )
+    missing_values: list[str] = Field(
+        [],
+        description="Texts that stand for a missing cell in tables, such as nan; an empty one does anyway.",
+    )
     span: Annotated[int, Field(ge=0)] | None = Field(
         None, description="The span to read; the latest by default."
     )
@@ -68,6 +74,9 @@ class Data(Stage):
     )
     image: str = Field("image", description="Feature with the encoded image.")
     text: str = Field("text", description="Feature with the text.")
+    text_pair: str | None = Field(
+        None, description="Feature with a second text, where each example is a pair."
+    )
     label: str = Field("label", description="Feature with the class name.")
     exclude: list[str] = Field([], description="Features that are not read at all, such as names of people.")
     splits: Splits = Splits()
@@ -77,6 +86,17 @@ class Data(Stage):
         if (self.source is None) == (self.path is None):
             raise ValueError("exactly one of data.source and data.path must be given")
         return self
+
+    @field_validator("encoding")
+    @classmethod
+    def _known_encoding(cls, name: str) -> str:
+        try:
+            "".encode(name)
+        except LookupError as error:
+            raise ValueError(
+                f"{name!r} is no encoding of texts; for example utf-8, latin-1, cp1252"
+            ) from error
+        return name
 
 
 class Distances(Stage):
