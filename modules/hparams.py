@@ -306,6 +306,7 @@ class TextModelHparams:
     pooling: str
     weights: str
     freeze: str
+    weights_digest: str = ""
     chunk: ChunkHparams | None = None
     pretrain: PretrainHparams | None = None
     lora: LoraHparams | None = None

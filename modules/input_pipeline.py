@@ -59,6 +59,16 @@ Augment = Callable[..., Any]
 """(features, labels, seed) -> (features, labels); `seed` is (2,) int64, for tf.random.stateless_*."""
 
 
+Batching = Callable[[tf.data.Dataset, int, tf.Tensor | None], tf.data.Dataset]
+"""(single examples in order, batch size, seed) -> batches: as many as plain batching makes, the smaller
+one last. The seed is () int64 in training, and None where the order of batches does not matter."""
+
+
+def plain_batches(dataset: tf.data.Dataset, batch_size: int, seed: tf.Tensor | None) -> tf.data.Dataset:
+    """Neighbours in a batch; all examples must have one shape."""
+    return dataset.batch(batch_size)
+
+
 @dataclass(frozen=True)
 class TrainingStream:
     """Shuffled batches of a training split, epoch after epoch.
@@ -69,6 +79,7 @@ class TrainingStream:
         batch_size: the last batch of an epoch is smaller where they do not divide.
         seed: of shuffling and augmentation.
         augment: applied to whole batches.
+        batching: how examples come together.
     """
 
     dataset: tf.data.Dataset
@@ -76,6 +87,7 @@ class TrainingStream:
     batch_size: int
     seed: int
     augment: Augment | None = None
+    batching: Batching = plain_batches
 
     def batches(self, *, epoch: int, step: int, epochs: int) -> tf.data.Dataset:
         """The batches from `step` of `epoch` (both from 0) to the end of the last epoch.
@@ -93,7 +105,7 @@ class TrainingStream:
                 seed=self.seed + number,
                 reshuffle_each_iteration=False,
             )
-            numbered = shuffled.batch(self.batch_size).enumerate()
+            numbered = self.batching(shuffled, self.batch_size, self.seed + number).enumerate()
             return numbered.map(lambda index, batch: (tf.stack([self.seed + number, index]), batch))
 
         stream = tf.data.Dataset.range(epoch, epochs).flat_map(one_epoch).skip(step)
@@ -103,6 +115,8 @@ class TrainingStream:
         return batch if self.augment is None else self.augment(*batch, seed=seed)
 
 
-def evaluation_batches(dataset: tf.data.Dataset, *, batch_size: int) -> tf.data.Dataset:
-    """Batches in order."""
-    return dataset.batch(batch_size).prefetch(AUTOTUNE)
+def evaluation_batches(
+    dataset: tf.data.Dataset, *, batch_size: int, batching: Batching = plain_batches
+) -> tf.data.Dataset:
+    """Batches of a whole split, the same in every pass."""
+    return batching(dataset, batch_size, None).prefetch(AUTOTUNE)

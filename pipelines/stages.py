@@ -14,12 +14,6 @@ Share = Annotated[int, Field(ge=1, le=100)]
 Fraction = Annotated[float, Field(gt=0, lt=1)]
 
 
-class Stage(BaseModel):
-    """Base of all stages: unknown keys are refused, values are not coerced."""
-
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
-
-
 class Splits(Stage):
     """The three splits, and how records are put into them."""
 
@@ -168,8 +162,8 @@ class TabularModel(Stage):
     dropout: Annotated[float, Field(ge=0, lt=1)] = 0.1
 
 
-FAMILIES: dict[str, type[Stage]] = {"image": ImageModel, "tabular": TabularModel}
-Model = Annotated[ImageModel | TabularModel, Field(discriminator="family")]
+FAMILIES: dict[str, type[Stage]] = {"image": ImageModel, "tabular": TabularModel, "text": TextModel}
+Model = Annotated[ImageModel | TabularModel | TextModel, Field(discriminator="family")]
 
 
 class Schedule(Stage):

@@ -2,7 +2,8 @@
 
 Ids come as (B, L) whole numbers; padding is an id of its own, and every layer
 that mixes positions is told which are real, so that a text's answer does not
-depend on how far its batch is padded.
+depend on how far its batch is padded. Layers that take ids do not let Keras
+cast them: in 16 bits, ids over 256 would be others.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ class RealTokens(keras.layers.Layer):
     """(B, L) ids to (B, L) float32: 1 for tokens, 0 for padding."""
 
     def __init__(self, padding: int = 0, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
+        super().__init__(autocast=False, **kwargs)
         self.padding = padding
 
     def call(self, ids: Any) -> Any:
@@ -58,7 +59,7 @@ class TokenEmbedding(keras.layers.Layer):
         dropout: float = 0.0,
         **kwargs: Any,
     ) -> None:
-        super().__init__(**kwargs)
+        super().__init__(autocast=False, **kwargs)
         self._config = {
             "vocabulary": vocabulary,
             "width": width,
@@ -82,12 +83,12 @@ class TokenEmbedding(keras.layers.Layer):
         self.norm = keras.layers.LayerNormalization(epsilon=epsilon, name="norm") if normalised else None
         self.drop = keras.layers.Dropout(dropout, name="dropout")
 
-    def build(self, shape: Any) -> None:
+    def build(self, input_shape: Any) -> None:
         for layer in (self.tokens, self.places, self.types):
             if layer is not None:
-                layer.build(shape)
+                layer.build(input_shape)
         if self.norm is not None:
-            self.norm.build((*shape, self._config["width"]))
+            self.norm.build((*input_shape, self._config["width"]))
         self.built = True
 
     def call(self, ids: Any, training: bool = False) -> Any:
@@ -158,8 +159,8 @@ class EncoderBlock(keras.layers.Layer):
         self.norm = keras.layers.LayerNormalization(epsilon=epsilon, name="norm")
         self.drops = [keras.layers.Dropout(dropout, name=f"dropout_{index}") for index in range(3)]
 
-    def build(self, shape: Any, _: Any = None) -> None:
-        shape = shape[0] if isinstance(shape[0], list | tuple) else shape
+    def build(self, input_shape: Any) -> None:
+        shape = input_shape[0]
         for layer in (self.query, self.key, self.value, self.attention_output, self.inner):
             layer.build(shape)
         self.outer.build((*shape[:-1], self._config["feedforward"]))
@@ -250,7 +251,7 @@ class Chunks(keras.layers.Layer):
     """
 
     def __init__(self, tokens: int, overlap: int, padding: int = 0, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
+        super().__init__(autocast=False, **kwargs)
         self.tokens, self.overlap, self.padding = tokens, overlap, padding
 
     def call(self, ids: Any) -> Any:
@@ -282,7 +283,7 @@ class PoolChunks(keras.layers.Layer):
     """[(B x K, C) logits, (B x K, T) chunks, (B, L) ids] to (B, C), over chunks that hold more than the start."""
 
     def __init__(self, mode: str = "mean", padding: int = 0, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
+        super().__init__(autocast=False, **kwargs)
         self.mode, self.padding = mode, padding
 
     def call(self, inputs: Any) -> Any:
@@ -318,10 +319,10 @@ class NgramBag(keras.layers.Layer):
     """
 
     def __init__(self, buckets: int, width: int, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
+        super().__init__(autocast=False, **kwargs)
         self.buckets, self.width = buckets, width
 
-    def build(self, shape: Any) -> None:
+    def build(self, input_shape: Any) -> None:
         self.embeddings = self.add_weight(
             shape=(self.buckets + 1, self.width), initializer="zeros", name="embeddings"
         )
@@ -332,7 +333,8 @@ class NgramBag(keras.layers.Layer):
 
     def call(self, ids: Any) -> Any:
         ids = ops.cast(ids, "int32")
-        weight = ops.take(self.weights_of_ngrams, ids, axis=0) * ops.cast(ops.not_equal(ids, 0), "float32")
+        present = ops.cast(ops.not_equal(ids, 0), "float32")
+        weight = ops.cast(ops.take(self.weights_of_ngrams, ids, axis=0), "float32") * present
         norm = ops.sqrt(ops.sum(ops.square(weight), axis=1, keepdims=True))
         weight = weight / ops.maximum(norm, 1e-6)
         vectors = ops.take(self.embeddings, ids, axis=0)

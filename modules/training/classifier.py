@@ -37,6 +37,29 @@ def _without_extensions(model: keras.Model) -> Sequence[Extension]:
     return ()
 
 
+@dataclass(frozen=True)
+class Start:
+    """What is at hand before the training.
+
+    Attributes:
+        training: single (input, one-hot label) pairs.
+        validation: the same of the validation split.
+        examples: of `training`.
+        session: where the model lives.
+        store: of checkpoints, if any.
+    """
+
+    training: tf.data.Dataset
+    validation: tf.data.Dataset
+    examples: int
+    session: Session
+    store: CheckpointStore | None
+
+
+def _from_scratch(model: keras.Model, start: Start) -> None:
+    return None
+
+
 def _as_it_is(model: keras.Model) -> keras.Model:
     return model
 
@@ -54,6 +77,8 @@ class Task:
         preprocess: signature -> function from raw inputs (B,) string to the model's input.
         augment: changes training batches.
         resources: what the preprocessing functions hold, to be saved with them.
+        batching: how examples come together; needed where their shapes differ.
+        prepare: gives a new model its first weights; not called where a checkpoint will.
         extend: what is added to losses and steps of a new model; called in the strategy's scope.
         finish: the trained model in float32 to the one that is written.
     """
@@ -66,6 +91,8 @@ class Task:
     preprocess: Mapping[str, export.Preprocess]
     augment: input_pipeline.Augment | None = None
     resources: Mapping[str, Any] = field(default_factory=dict)
+    batching: input_pipeline.Batching = input_pipeline.plain_batches
+    prepare: Callable[[keras.Model, Start], None] = _from_scratch
     extend: Callable[[keras.Model], Sequence[Extension]] = _without_extensions
     finish: Callable[[keras.Model], keras.Model] = _as_it_is
 
@@ -102,6 +129,8 @@ def run(fn_args: FnArgs, run_fn: str, train: TrainHparams, state_root: str, make
         model = task.build(len(names))
         extensions = task.extend(model)
     store = _store(fn_args, train, state_root, [task.description, names])
+    if store is None or store.latest() is None:
+        task.prepare(model, Start(training, validation, sum(class_counts), session, store))
     report = loop.fit(
         model,
         input_pipeline.TrainingStream(
@@ -110,8 +139,9 @@ def run(fn_args: FnArgs, run_fn: str, train: TrainHparams, state_root: str, make
             batch_size=train.batch_size,
             seed=train.seed,
             augment=task.augment,
+            batching=task.batching,
         ),
-        input_pipeline.evaluation_batches(validation, batch_size=train.batch_size),
+        input_pipeline.evaluation_batches(validation, batch_size=train.batch_size, batching=task.batching),
         session,
         store=store,
         class_counts=class_counts,
@@ -147,7 +177,7 @@ def count_classes(dataset: tf.data.Dataset, split: str, class_names: Sequence[st
     """
     count = 0
     counts = np.zeros(len(class_names), np.int64)
-    for _, labels in dataset.batch(1024).as_numpy_iterator():
+    for labels in dataset.map(lambda _, label: label).batch(1024).as_numpy_iterator():
         if not np.all(labels.sum(axis=1) == 1):
             raise TrainingError(
                 f"The {split} split has a label that the training split has not",
