@@ -46,13 +46,17 @@ class Lora(Stage):
     )
 
 
+_UNCASED = {"unicode": "nfd", "lowercase": True, "strip_accents": True}
+"""Normalisation of BERT's uncased vocabularies, which MiniLM has too."""
+
+
 class TextModel(Stage):
     """A network for texts, or pairs of texts where data.text_pair names the second."""
 
     family: Literal["text"] = "text"
     name: Literal["ngrams", "cnn", "transformer"] = Field(
         "ngrams",
-        description="ngrams: a bag of hashed word and character n-grams, cheap and hard to beat on short texts.",
+        description="ngrams: a bag of hashed word and character n-grams, hard to beat on short texts.",
     )
     unicode: Literal["nfkc", "nfd", "none"] = Field("nfkc", description="Normalisation form.")
     lowercase: bool = True
@@ -89,7 +93,8 @@ class TextModel(Stage):
     weights: str = Field(
         "none",
         description="transformer: none, or a folder with config.json, model.safetensors and vocab.txt or "
-        "tokenizer.json of a published BERT or MiniLM.",
+        "tokenizer.json of a published BERT or MiniLM. Texts are then normalised as its uncased vocabulary "
+        "wants it (unicode: nfd, strip_accents: true) unless said otherwise.",
     )
     freeze: Literal["none", "embeddings", "encoder"] | Positive = Field(
         "none", description="transformer: what rests; a number is so many blocks, and the embeddings."
@@ -99,26 +104,38 @@ class TextModel(Stage):
 
     @model_validator(mode="before")
     @classmethod
-    def _width_by_name(cls, raw: Any) -> Any:
-        if isinstance(raw, dict) and raw.get("name", "ngrams") != "ngrams" and "width" not in raw:
-            return {**raw, "width": 128}
-        return raw
+    def _defaults(cls, raw: Any) -> Any:
+        """What is not given goes by the network, and by the published weights."""
+        if not isinstance(raw, dict):
+            return raw
+        width = {} if raw.get("name", "ngrams") == "ngrams" else {"width": 128}
+        return {**width, **(_UNCASED if raw.get("weights", "none") != "none" else {}), **raw}
 
     @model_validator(mode="after")
     def _fits(self) -> TextModel:
-        if self.name == "transformer" and self.weights == "none" and (
-            self.width % self.heads or not self.width or (self.positions == "rotary" and self.width // self.heads % 2)
+        if (
+            self.name == "transformer"
+            and self.weights == "none"
+            and (
+                self.width % self.heads
+                or not self.width
+                or (self.positions == "rotary" and self.width // self.heads % 2)
+            )
         ):
             raise ValueError("model.width must be a multiple of model.heads (with rotary, of twice that)")
         if self.name == "cnn" and not self.width:
             raise ValueError("model.width must be at least 1 for a cnn")
-        if self.character_ngrams[0] > self.character_ngrams[1] or (self.character_ngrams[1] and not self.character_ngrams[0]):
+        if self.character_ngrams[0] > self.character_ngrams[1] or (
+            self.character_ngrams[1] and not self.character_ngrams[0]
+        ):
             raise ValueError("model.character_ngrams must ascend")
         if self.name == "ngrams" and not self.word_ngrams and not self.character_ngrams[1]:
             raise ValueError("model.word_ngrams or model.character_ngrams must be given")
-        given = [name for name in ("pretrain", "lora") if getattr(self, name)] + (
-            ["weights"] if self.weights != "none" else []
-        ) + (["freeze"] if self.freeze != "none" else [])
+        given = (
+            [name for name in ("pretrain", "lora") if getattr(self, name)]
+            + (["weights"] if self.weights != "none" else [])
+            + (["freeze"] if self.freeze != "none" else [])
+        )
         if given and self.name != "transformer":
             raise ValueError(f"model.{given[0]} needs model.name: transformer")
         if self.weights != "none" and self.tokens != "wordpiece":

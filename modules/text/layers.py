@@ -70,16 +70,9 @@ class TokenEmbedding(keras.layers.Layer):
             "epsilon": epsilon,
             "dropout": dropout,
         }
-        normal = keras.initializers.TruncatedNormal(stddev=0.02)
-        self.tokens = keras.layers.Embedding(vocabulary, width, embeddings_initializer=normal, name="tokens")
-        self.places = (
-            keras.layers.Embedding(positions, width, embeddings_initializer=normal, name="places")
-            if positions
-            else None
-        )
-        self.types = (
-            keras.layers.Embedding(types, width, embeddings_initializer=normal, name="types") if types else None
-        )
+        self.tokens = _embedding(vocabulary, width, "tokens")
+        self.places = _embedding(positions, width, "places") if positions else None
+        self.types = _embedding(types, width, "types") if types else None
         self.norm = keras.layers.LayerNormalization(epsilon=epsilon, name="norm") if normalised else None
         self.drop = keras.layers.Dropout(dropout, name="dropout")
 
@@ -118,7 +111,7 @@ class TokenEmbedding(keras.layers.Layer):
 
 @keras.saving.register_keras_serializable(package=PACKAGE)
 class EncoderBlock(keras.layers.Layer):
-    """Self-attention and a feed-forward network, each with a residual (Vaswani et al., 2017, arXiv:1706.03762).
+    """Self-attention and a feed-forward network with residuals (Vaswani et al., 2017, arXiv:1706.03762).
 
     Args:
         width: of the features, in and out.
@@ -200,6 +193,11 @@ class EncoderBlock(keras.layers.Layer):
         return {**super().get_config(), **self._config}
 
 
+def _embedding(size: int, width: int, name: str) -> keras.layers.Embedding:
+    normal = keras.initializers.TruncatedNormal(stddev=0.02)
+    return keras.layers.Embedding(size, width, embeddings_initializer=normal, name=name)
+
+
 def _dense(width: int, name: str) -> keras.layers.Dense:
     return keras.layers.Dense(
         width, kernel_initializer=keras.initializers.TruncatedNormal(stddev=0.02), name=name
@@ -211,7 +209,9 @@ def rotated(x: Any) -> Any:
     half = x.shape[-1] // 2
     rates = 10000.0 ** (-ops.arange(half, dtype="float32") / half)
     angles = ops.arange(ops.shape(x)[1], dtype="float32")[:, None] * rates[None]
-    cosine, sine = (ops.cast(value, x.dtype)[None, :, None, :] for value in (ops.cos(angles), ops.sin(angles)))
+    cosine, sine = (
+        ops.cast(value, x.dtype)[None, :, None, :] for value in (ops.cos(angles), ops.sin(angles))
+    )
     first, second = x[..., :half], x[..., half:]
     return ops.concatenate([first * cosine - second * sine, first * sine + second * cosine], axis=-1)
 
@@ -280,7 +280,7 @@ class Chunks(keras.layers.Layer):
 
 @keras.saving.register_keras_serializable(package=PACKAGE)
 class PoolChunks(keras.layers.Layer):
-    """[(B x K, C) logits, (B x K, T) chunks, (B, L) ids] to (B, C), over chunks that hold more than the start."""
+    """[(B x K, C) logits, (B x K, T) chunks, (B, L) ids] to (B, C), over chunks with more than the start."""
 
     def __init__(self, mode: str = "mean", padding: int = 0, **kwargs: Any) -> None:
         super().__init__(autocast=False, **kwargs)

@@ -1,8 +1,8 @@
 """Low-rank adapters: few weights that learn beside a frozen encoder (Hu et al., 2021, arXiv:2106.09685).
 
-    adapt(model, hparams)                   # freezes the encoder, adds adapters
-    save(model, "adapters.safetensors")     # kilobytes
-    merge(model, plain)                     # the same answers without adapters
+adapt(model, hparams)                   # freezes the encoder, adds adapters
+save(model, "adapters.safetensors")     # kilobytes
+merge(model, plain)                     # the same answers without adapters
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ TARGETS = ("query", "key", "value", "attention_output", "inner", "outer")
 
 
 def freeze(model: keras.Model, what: str) -> None:
-    """Keeps weights as they are: `none`, `embeddings`, `encoder`, or a number of blocks from below, embeddings too."""
+    """Keeps weights as they are: `none`, `embeddings`, `encoder`, or with them so many blocks from below."""
     if what == "none":
         return
     _, embedding, *others = text_model.encoder_of(model)

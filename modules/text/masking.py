@@ -46,15 +46,13 @@ class Masking:
             The tokens to read, and the tokens to predict, `NOT_CHOSEN` elsewhere: (B, L) float32 each.
         """
         chosen = self._chosen(tokens, seed)
-        how = tf.random.stateless_uniform(tf.shape(tokens), seed + [1, 0])
+        how = tf.random.stateless_uniform(tf.shape(tokens), tf.add(seed, [1, 0]))
         specials = self.vocabulary.specials
         other = tf.random.stateless_uniform(
-            tf.shape(tokens), seed + [2, 0], specials.first, self.vocabulary.size, tf.int32
+            tf.shape(tokens), tf.add(seed, [2, 0]), specials.first, self.vocabulary.size, tf.int32
         )
         hidden = tf.where(how < _MASKED, float(specials.mask), tokens)
-        hidden = tf.where(
-            (how >= _MASKED) & (how < _MASKED + _OTHER), tf.cast(other, tokens.dtype), hidden
-        )
+        hidden = tf.where((how >= _MASKED) & (how < _MASKED + _OTHER), tf.cast(other, tokens.dtype), hidden)
         return tf.where(chosen, hidden, tokens), tf.where(chosen, tokens, NOT_CHOSEN)
 
     def _chosen(self, tokens: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
@@ -81,6 +79,4 @@ def _of_first(draws: tf.Tensor, continues: tf.Tensor) -> tf.Tensor:
 
 
 def _running_maximum(values: tf.Tensor) -> tf.Tensor:
-    return tf.transpose(
-        tf.scan(tf.maximum, tf.transpose(values), initializer=tf.zeros_like(values[:, 0]))
-    )
+    return tf.transpose(tf.scan(tf.maximum, tf.transpose(values), initializer=tf.zeros_like(values[:, 0])))

@@ -117,7 +117,7 @@ def ngrams(ids: keras.KerasTensor, parts: _Parts) -> keras.KerasTensor:
 
 
 def cnn(ids: keras.KerasTensor, parts: _Parts) -> keras.KerasTensor:
-    """Convolutions of several widths and the maximum over time of each filter (Kim, 2014, arXiv:1408.5882)."""
+    """Convolutions of several widths, of each filter the maximum over time (Kim, 2014, arXiv:1408.5882)."""
     model, vocabulary = parts.hparams.model, parts.vocabulary
     real = layers.RealTokens(vocabulary.specials.padding, name="real")(ids)
     embedding = layers.TokenEmbedding(

@@ -1,6 +1,6 @@
 """Unicode normalisation as operations on code points, in the graph.
 
-    normalise(tf.constant(["Ｃａｆｅ\\u0301"]), lowercase=True)      # ["café"]
+    normalise(tf.constant(["\\uff23afe\\u0301"]), lowercase=True)      # ["caf\\u00e9"]
 
 Core TensorFlow lower-cases but does not normalise (that is in tensorflow-text,
 whose wheels do not go with the locked TensorFlow), so the tables of Python's
@@ -154,15 +154,16 @@ def _compose(points: tf.RaggedTensor) -> tf.RaggedTensor:
     """Joins each code point with the one after it where they compose; leftmost first."""
     flat = points.flat_values
     rows = points.value_rowids()
-    same_row = tf.concat([tf.equal(rows[1:], rows[:-1]), tf.zeros([tf.minimum(tf.size(rows), 1)], tf.bool)], 0)
-    after = tf.concat([flat[1:], tf.zeros([tf.minimum(tf.size(flat), 1)], tf.int32)], 0)
+    nothing = tf.zeros([tf.minimum(tf.size(flat), 1)], tf.bool)
+    same_row = tf.concat([tf.equal(rows[1:], rows[:-1]), nothing], 0)
+    after = tf.concat([flat[1:], tf.cast(nothing, tf.int32)], 0)
     keys, composed = _compositions()
     pair = tf.cast(flat, tf.int64) * _PAIR + tf.cast(after, tf.int64)
     place, found = _search(tf.constant(keys), pair)
     syllable, is_syllable = _hangul(flat, after)
     joined = tf.logical_and(tf.logical_or(found, is_syllable), same_row)
     new = tf.where(is_syllable, syllable, tf.gather(tf.constant(composed), place))
-    taken = tf.concat([tf.zeros([tf.minimum(tf.size(flat), 1)], tf.bool), joined[:-1]], 0)
+    taken = tf.concat([nothing, joined[:-1]], 0)
     values = tf.where(tf.logical_and(joined, tf.logical_not(taken)), new, flat)
     # A joined pair's second is gone; one that is taken cannot itself take.
     kept = tf.logical_not(taken)

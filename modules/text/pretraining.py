@@ -1,6 +1,6 @@
 """Masked language modelling on the training texts, whose encoder then learns the classes.
 
-    pretrain(hparams, vocabulary, start, encoder)
+pretrain(hparams, vocabulary, start, encoder)
 """
 
 from __future__ import annotations
@@ -111,9 +111,7 @@ def pretrain(
         augment=hidden,
         batching=by_length,
     )
-    plain = input_pipeline.evaluation_batches(
-        start.validation, batch_size=own.batch_size, batching=by_length
-    )
+    plain = input_pipeline.evaluation_batches(start.validation, batch_size=own.batch_size, batching=by_length)
     validation = plain.enumerate().map(
         lambda index, batch: hidden(*batch, seed=tf.stack([tf.constant(_VALIDATION_SEED, tf.int64), index]))
     )

@@ -1,6 +1,6 @@
 """Published BERT and MiniLM weights into our encoder, from a local folder.
 
-    published = read("minilm/")                    # config.json, model.safetensors, vocab.txt or tokenizer.json
+    published = read("minilm/")      # config.json, model.safetensors, vocab.txt or tokenizer.json
     encoder = model.encoder_layers(published.shape, published.vocabulary, dropout=0.1)
     published.load(encoder)
 
@@ -172,7 +172,11 @@ def _config(path: Path) -> dict[str, Any]:
             f"The configuration of published weights cannot be read: {error}", place=str(path)
         ) from error
     activation, kind = config.get("hidden_act"), config.get("model_type")
-    if kind != "bert" or activation != "gelu" or config.get("position_embedding_type", "absolute") != "absolute":
+    if (
+        kind != "bert"
+        or activation != "gelu"
+        or config.get("position_embedding_type", "absolute") != "absolute"
+    ):
         raise TrainingError(
             f"Only encoders of type bert with gelu can be read. Received: {kind!r} with {activation!r}",
             place=str(path),

@@ -122,7 +122,10 @@ class TextTask:
             self._published.load(encoder)
         inside = None
         if hparams.model.pretrain.whole_words:
-            inside = (*[False] * self._vocabulary.specials.first, *(line.startswith(INSIDE) for line in self._lines))
+            inside = (
+                *[False] * self._vocabulary.specials.first,
+                *(line.startswith(INSIDE) for line in self._lines),
+            )
         masking = Masking(self._vocabulary, hparams.model.pretrain.mask_share, inside)
         print("Pre-training: masked language modelling")
         pretraining.pretrain(hparams.model.pretrain, hparams.train, start, encoder, masking)
@@ -165,7 +168,9 @@ class TextTask:
             sparse = layer(features)[tokens.TOKENS]
             dense = tf.sparse.to_dense(sparse, default_value=self._padding)
             # A batch of empty texts still has one place, which is padding.
-            wide = tf.pad(dense, [[0, 0], [0, tf.maximum(1 - tf.shape(dense)[1], 0)]], constant_values=self._padding)
+            wide = tf.pad(
+                dense, [[0, 0], [0, tf.maximum(1 - tf.shape(dense)[1], 0)]], constant_values=self._padding
+            )
             return tf.ensure_shape(tf.cast(wide, tf.float32), (None, None))
 
         functions = {contract.SIGNATURE_EXAMPLES: lambda raw: ids(tf.io.parse_example(raw, spec))}

@@ -1,6 +1,6 @@
 """Vocabularies by a full pass of Transform: of words, of n-grams, and of pieces learned from words.
 
-    path = learned_pieces(words, size=8000)        # in preprocessing_fn; apply with tft.apply_vocabulary
+path = learned_pieces(words, size=8000)        # in preprocessing_fn; apply with tft.apply_vocabulary
 """
 
 from __future__ import annotations

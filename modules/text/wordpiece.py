@@ -11,6 +11,7 @@ most frequent pair again and again (Sennrich et al., 2016, arXiv:1508.07909).
 from __future__ import annotations
 
 import heapq
+import itertools
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping
 
@@ -36,7 +37,7 @@ def learn(counts: Mapping[str, int], size: int, *, longest: int = 16) -> list[st
         Pieces, in the order in which they came; ties go by alphabet, so that
         the same counts make the same vocabulary.
     """
-    words = [(_letters(word), count) for word, count in sorted(counts.items()) if 0 < len(word)]
+    words = [(_letters(word), count) for word, count in sorted(counts.items()) if len(word) > 0]
     letters: Counter[str] = Counter()
     for split, count in words:
         for letter in split:
@@ -96,8 +97,8 @@ class _Merges:
 
     def _add(self, index: int, sign: int) -> set[tuple[str, str]]:
         split = self._words[index]
-        pairs = set(zip(split, split[1:], strict=False))
-        for pair in zip(split, split[1:], strict=False):
+        pairs = set(itertools.pairwise(split))
+        for pair in itertools.pairwise(split):
             self._pairs[pair] += sign * self._counts[index]
             self._where[pair].add(index)
         return pairs
@@ -171,7 +172,9 @@ def _cut(words: tf.Tensor, lookup: Lookup, unknown: tf.Tensor, longest: int) -> 
         steps > 0, lambda: tf.transpose(taken.stack()), lambda: tf.fill([count, 1], tf.constant(-1, tf.int64))
     )
     # A word that cannot be cut to its end is one unknown piece.
-    first = tf.concat([unknown[tf.newaxis], tf.fill([tf.shape(columns)[1] - 1], tf.constant(-1, tf.int64))], 0)
+    first = tf.concat(
+        [unknown[tf.newaxis], tf.fill([tf.shape(columns)[1] - 1], tf.constant(-1, tf.int64))], 0
+    )
     columns = tf.where(bad[:, tf.newaxis], first[tf.newaxis, :], columns)
     return tf.ragged.boolean_mask(columns, columns >= 0)
 

@@ -1,7 +1,7 @@
 """Texts to words, characters and n-grams of both, in the graph.
 
-    words(tf.constant(["don't stop"]))           # [["don", "'", "t", "stop"]]
-    character_ngrams(words, (2, 3))              # [[" d", "do", ...]]
+words(tf.constant(["don't stop"]))           # [["don", "'", "t", "stop"]]
+character_ngrams(words, (2, 3))              # [[" d", "do", ...]]
 """
 
 from __future__ import annotations
@@ -10,7 +10,8 @@ import tensorflow as tf
 
 # Chinese characters stand for words of their own; the ranges are those of BERT's tokenizer.
 _IDEOGRAPHS = (
-    r"\x{4E00}-\x{9FFF}\x{3400}-\x{4DBF}\x{20000}-\x{2A6DF}\x{2A700}-\x{2CEAF}\x{F900}-\x{FAFF}\x{2F800}-\x{2FA1F}"
+    r"\x{4E00}-\x{9FFF}\x{3400}-\x{4DBF}\x{20000}-\x{2A6DF}\x{2A700}-\x{2CEAF}"
+    r"\x{F900}-\x{FAFF}\x{2F800}-\x{2FA1F}"
 )
 _PUNCTUATION = r"!-/:-@\[-`{-~\p{P}"
 _CONTROL = r"[\p{Cc}\p{Cf}\p{Cs}\p{Co}\x{FFFD}]"
@@ -50,7 +51,7 @@ def word_ngrams(split: tf.RaggedTensor, size: int) -> tf.RaggedTensor:
 
 
 def character_ngrams(split: tf.RaggedTensor, sizes: tuple[int, int]) -> tf.RaggedTensor:
-    """Runs of `sizes[0]` to `sizes[1]` characters inside words with a space at each end: (B, n-grams) string."""
+    """Runs of `sizes[0]` to `sizes[1]` characters in words with a space at each end: (B, n-grams) string."""
     flat = tf.strings.join([" ", split.flat_values, " "])
     letters = tf.strings.unicode_split(flat, "UTF-8")
     ngrams = tf.strings.ngrams(letters, list(range(sizes[0], sizes[1] + 1)), separator="")
