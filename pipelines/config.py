@@ -16,6 +16,7 @@ import yaml
 from pydantic import BaseModel, Field, ValidationError, model_validator
 
 from pipelines.errors import ConfigError, NotFoundError, nearest
+from pipelines.stage import Stage
 from pipelines.stages import (
     FAMILIES,
     Beam,
@@ -26,7 +27,6 @@ from pipelines.stages import (
     Model,
     Push,
     Rewrite,
-    Stage,
     Train,
     Validation,
 )

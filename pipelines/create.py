@@ -25,7 +25,7 @@ from components.rewriter.component import Rewriter
 from components.serving_pusher.component import Pusher
 from modules import contract as names
 from modules import hparams
-from pipelines import evaluation, fingerprint, inputs
+from pipelines import evaluation, fingerprint, inputs, text_family
 from pipelines.baseline import OtherBlessedModelStrategy, OtherStatisticsStrategy
 from pipelines.config import Experiment
 from pipelines.workspace import Workspace
@@ -153,6 +153,8 @@ def _transform(experiment: Experiment, examples: channel.BaseChannel, schema: ch
 def _inputs(experiment: Experiment) -> dict[str, Any]:
     """What preprocessing is told: no more than changes its result, so that little re-runs it."""
     data, model = experiment.data, experiment.model
+    if model.family == "text":
+        return text_family.transform_config(experiment, model)
     if model.family == "tabular":
         names = set(hparams.field_names(hparams.TabularInputHparams)) - {"label_feature"}
         return {"label_feature": data.label, **model.model_dump(include=names)}
@@ -163,6 +165,8 @@ def _inputs(experiment: Experiment) -> dict[str, Any]:
 def _hparams(experiment: Experiment) -> dict[str, Any]:
     """What the trainer of the model's family is told, as `modules.hparams` reads it."""
     model, train = experiment.model, experiment.train.model_dump()
+    if model.family == "text":
+        return text_family.trainer_config(experiment, model)
     if model.family == "tabular":
         names = set(hparams.field_names(hparams.TabularModelHparams))
         return {"inputs": _inputs(experiment), "model": model.model_dump(include=names), "train": train}
@@ -203,16 +207,19 @@ def _rewriter(experiment: Experiment, trainer: Any, examples: channel.BaseChanne
             core=names.CORE_FUNCTION,
             class_names=names.CLASS_NAMES_FUNCTION,
             preprocessing=names.PREPROCESSING_MODULE,
-            signatures={
-                name: names.PREPROCESS_FUNCTIONS[name]
-                for name in names.FAMILY_SIGNATURES[experiment.model.family]
-            },
+            signatures={name: names.PREPROCESS_FUNCTIONS[name] for name in _signatures(experiment)},
             scores=names.OUTPUT_SCORES,
             classes=names.OUTPUT_CLASSES,
         ),
         split=VALIDATION,
         label=experiment.data.label,
     )
+
+
+def _signatures(experiment: Experiment) -> tuple[str, ...]:
+    """What the trainer exports: a pair of texts is two inputs, so it comes in Examples alone."""
+    signatures = names.FAMILY_SIGNATURES[experiment.model.family]
+    return signatures[:1] if experiment.data.text_pair else signatures
 
 
 def _baseline(rewriter: Rewriter) -> Any:
@@ -255,7 +262,7 @@ def _infra_validator(
 
 def _raw_features(experiment: Experiment) -> dict[str, str]:
     """Signature -> the feature of the raw Examples that it takes."""
-    return {names.SIGNATURE_IMAGE: experiment.data.image}
+    return {names.SIGNATURE_IMAGE: experiment.data.image, names.SIGNATURE_TEXT: experiment.data.text}
 
 
 def _pusher(

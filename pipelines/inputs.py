@@ -14,10 +14,10 @@ from pathlib import Path
 
 from components.errors import DataError
 from components.example_gen.request import FeatureRule, Request, Source, SplitBy, SplitPlan
-from components.example_gen.sources import list_images
+from components.example_gen.sources import SPLIT_FOLDERS, list_images
 from pipelines import spans
 from pipelines.config import Experiment
-from pipelines.datasets import digits, taxi
+from pipelines.datasets import digits, languages, taxi
 from pipelines.errors import InputError
 from pipelines.stages import Data
 from pipelines.workspace import Workspace
@@ -53,6 +53,9 @@ def resolve(experiment: Experiment, workspace: Workspace) -> Resolved:
         return _resolve_files(experiment, _sources([root], "tfrecord", -1), "tfrecord", -1)
     if data.source == "taxi":
         return _resolve_files(experiment, _sources([taxi.path()], "csv", -1), "csv", -1)
+    if data.source == "languages":
+        found = [languages.write(workspace.data / "languages")]
+        return _resolve_files(experiment, _sources(found, "csv", -1), "csv", -1)
     path = str(Path(data.path or "").expanduser())
     if spans.has_spans(path):
         return _resolve_spans(experiment, path)
@@ -133,14 +136,21 @@ def _sources(found: Iterable[Path], data_format: str, span: int) -> list[Source]
                 place=str(path),
                 remedy=f"Files should end in {endings}; a file of another name is given by its path.",
             )
-        sources.extend(Source(str(child), span=span) for child in inside)
+        sources.extend(Source(str(child), split=_named_split(child, inside), span=span) for child in inside)
     return sources
+
+
+def _named_split(path: Path, beside: Sequence[Path]) -> str:
+    """The split that a file's name says, where all files of its folder are named so, such as test.csv."""
+    names = [SPLIT_FOLDERS.get(child.name.split(".")[0].lower(), "") for child in beside]
+    return SPLIT_FOLDERS[path.name.split(".")[0].lower()] if all(names) and "train" in names else ""
 
 
 def _resolve_files(
     experiment: Experiment, sources: Sequence[Source], data_format: str, test_span: int
 ) -> Resolved:
-    split = _split_plan(experiment.data, has_folders=False, test_span=test_span)
+    named = any(source.split for source in sources)
+    split = _split_plan(experiment.data, has_folders=named, test_span=test_span)
     tabbed = experiment.data.format == "tsv" or all(
         source.path.lower().endswith(".tsv") for source in sources
     )
@@ -171,7 +181,7 @@ def _split_plan(data: Data, *, has_folders: bool, test_span: int) -> SplitPlan:
     by: SplitBy = ("folder" if has_folders else "hash") if settings.by == "auto" else settings.by
     if by == "folder" and not has_folders:
         raise InputError(
-            "The data has no folders train/, validation/ or test/ to split by",
+            "The data has no folders train/, validation/ or test/ (or files named so) to split by",
             place=data.path or "",
             remedy="Use data.splits.by=hash.",
         )

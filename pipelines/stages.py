@@ -8,16 +8,13 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
+
+from pipelines.stage import Stage
+from pipelines.text_stages import TextModel
 
 Share = Annotated[int, Field(ge=1, le=100)]
 Fraction = Annotated[float, Field(gt=0, lt=1)]
-
-
-class Stage(BaseModel):
-    """Base of all stages: unknown keys are refused, values are not coerced."""
-
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
 
 class Splits(Stage):
@@ -25,8 +22,8 @@ class Splits(Stage):
 
     by: Literal["auto", "hash", "folder", "time"] = Field(
         "auto",
-        description="hash: of the key, or of the whole record. folder: train/, validation/, test/. time: "
-        "oldest to newest. auto: folder where the data has such folders, else hash.",
+        description="hash: of the key, or of the whole record. folder: train/, validation/, test/, or files "
+        "named so, such as test.csv. time: oldest to newest. auto: folder where there are such, else hash.",
     )
     key: str = Field(
         "",
@@ -42,7 +39,7 @@ class Splits(Stage):
 class Data(Stage):
     """What to read."""
 
-    source: Literal["digits", "taxi"] | None = Field(
+    source: Literal["digits", "languages", "taxi"] | None = Field(
         None, description="A data set that comes with Headrace and is written once into the workspace."
     )
     path: str | None = Field(
@@ -205,8 +202,8 @@ class TabularModel(Stage):
     dropout: Annotated[float, Field(ge=0, lt=1)] = 0.1
 
 
-FAMILIES: dict[str, type[Stage]] = {"image": ImageModel, "tabular": TabularModel}
-Model = Annotated[ImageModel | TabularModel, Field(discriminator="family")]
+FAMILIES: dict[str, type[Stage]] = {"image": ImageModel, "tabular": TabularModel, "text": TextModel}
+Model = Annotated[ImageModel | TabularModel | TextModel, Field(discriminator="family")]
 
 
 class Schedule(Stage):

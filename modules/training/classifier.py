@@ -35,6 +35,29 @@ def _without_extensions(model: keras.Model) -> Sequence[Extension]:
     return ()
 
 
+@dataclass(frozen=True)
+class Start:
+    """What is at hand before the training.
+
+    Attributes:
+        training: single (input, one-hot label) pairs.
+        validation: the same of the validation split.
+        examples: of `training`.
+        session: where the model lives.
+        store: of checkpoints, if any.
+    """
+
+    training: tf.data.Dataset
+    validation: tf.data.Dataset
+    examples: int
+    session: Session
+    store: CheckpointStore | None
+
+
+def _from_scratch(model: keras.Model, start: Start) -> None:
+    return None
+
+
 def _as_it_is(model: keras.Model) -> keras.Model:
     return model
 
@@ -53,6 +76,8 @@ class Task:
         preprocess: signature -> function from raw inputs (B,) string to the model's input.
         augment: changes training batches.
         resources: what the preprocessing functions hold, to be saved with them.
+        batching: how examples come together; needed where their shapes differ.
+        prepare: gives a new model its first weights; not called where a checkpoint will.
         extend: what is added to losses and steps of a new model; called in the strategy's scope.
         finish: the trained model in float32 to the one that is written.
     """
@@ -66,6 +91,8 @@ class Task:
     to_training: splits.ToTraining | None = None
     augment: input_pipeline.Augment | None = None
     resources: Mapping[str, Any] = field(default_factory=dict)
+    batching: input_pipeline.Batching = input_pipeline.plain_batches
+    prepare: Callable[[keras.Model, Start], None] = _from_scratch
     extend: Callable[[keras.Model], Sequence[Extension]] = _without_extensions
     finish: Callable[[keras.Model], keras.Model] = _as_it_is
 
@@ -100,6 +127,10 @@ def run(fn_args: FnArgs, run_fn: str, train: TrainHparams, state_root: str, make
         model = task.build(len(names))
         extensions = task.extend(model)
     store = _store(fn_args, train, state_root, [task.description, names])
+    if store is None or store.latest() is None:
+        task.prepare(
+            model, Start(loaded.pairs, loaded.validation_pairs, sum(loaded.class_counts), session, store)
+        )
     report = loop.fit(
         model,
         loaded.stream,
@@ -130,6 +161,7 @@ def _sources(
         class_names=names,
         to_input=task.to_input,
         to_training=task.to_training,
+        batching=task.batching,
     )
 
 
