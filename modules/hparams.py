@@ -13,6 +13,23 @@ from dataclasses import dataclass, field, fields
 from typing import Any, Self
 
 
+IMAGE_NETWORKS = ("cifar_resnet", "separable_resnet", "vit_small", "vit_tiny")
+"""Image networks of our own, by name."""
+
+KERAS_NETWORKS = (
+    "ConvNeXtBase", "ConvNeXtLarge", "ConvNeXtSmall", "ConvNeXtTiny", "ConvNeXtXLarge",
+    "DenseNet121", "DenseNet169", "DenseNet201",
+    "EfficientNetB0", "EfficientNetB1", "EfficientNetB2", "EfficientNetB3", "EfficientNetB4",
+    "EfficientNetB5", "EfficientNetB6", "EfficientNetB7",
+    "EfficientNetV2B0", "EfficientNetV2B1", "EfficientNetV2B2", "EfficientNetV2B3",
+    "EfficientNetV2L", "EfficientNetV2M", "EfficientNetV2S",
+    "InceptionResNetV2", "InceptionV3", "MobileNet", "MobileNetV2", "MobileNetV3Large", "MobileNetV3Small",
+    "NASNetLarge", "NASNetMobile", "ResNet101", "ResNet101V2", "ResNet152", "ResNet152V2",
+    "ResNet50", "ResNet50V2", "VGG16", "VGG19", "Xception",
+)  # fmt: skip
+"""Image networks of `keras.applications`, by their names there."""
+
+
 @dataclass(frozen=True)
 class ScheduleHparams:
     """How the learning rate moves; see `modules.training.schedules`."""
@@ -109,8 +126,21 @@ class TrainHparams:
 
 
 @dataclass(frozen=True)
+class UnfreezeHparams:
+    """A later stage of transfer; see `modules.training.transfer`."""
+
+    freeze: int | str
+    epochs: int
+    learning_rate: float
+    train_norms: bool = False
+
+
+@dataclass(frozen=True)
 class ImageModelHparams:
-    """The network, and the size in pixels that images are brought to."""
+    """The network, and the size in pixels that images are brought to.
+
+    `pipelines.stages.ImageModel` describes each field.
+    """
 
     name: str
     height: int
@@ -120,6 +150,21 @@ class ImageModelHparams:
     blocks_per_stage: int
     dropout: float
     augment_shift: int
+    activation: str = "swish"
+    patch: int = 4
+    normalization: str = "auto"
+    weights: str = "none"
+    weights_digest: str = ""
+    freeze: int | str = "none"
+    cache_features: bool = True
+    unfreeze: tuple[UnfreezeHparams, ...] = ()
+
+    @classmethod
+    def from_config(cls, config: Mapping[str, Any]) -> Self:
+        """Reads a JSON-like mapping; lists become tuples."""
+        values = _with_tuples(config, ("filters",))
+        values["unfreeze"] = tuple(UnfreezeHparams(**stage) for stage in values.get("unfreeze", ()))
+        return cls(**values)
 
 
 @dataclass(frozen=True)
@@ -142,7 +187,7 @@ class ImageHparams:
         return cls(
             image_feature=config["image_feature"],
             label_feature=config["label_feature"],
-            model=ImageModelHparams(**_with_tuples(config["model"], ("filters",))),
+            model=ImageModelHparams.from_config(config["model"]),
             train=TrainHparams.from_config(config["train"]),
             state_root=config.get("state_root", ""),
         )

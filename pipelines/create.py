@@ -28,6 +28,7 @@ from modules import hparams
 from pipelines import evaluation, fingerprint, inputs
 from pipelines.baseline import OtherBlessedModelStrategy, OtherStatisticsStrategy
 from pipelines.config import Experiment
+from pipelines.errors import InputError
 from pipelines.workspace import Workspace
 
 TRAIN, VALIDATION, TEST = inputs.SPLITS
@@ -169,9 +170,28 @@ def _hparams(experiment: Experiment) -> dict[str, Any]:
     return {
         "image_feature": experiment.data.image,
         "label_feature": experiment.data.label,
-        "model": model.model_dump(exclude={"family"}),
+        "model": {**model.model_dump(exclude={"family"}), **_weights(model.weights)},
         "train": train,
     }
+
+
+def _weights(weights: str) -> dict[str, str]:
+    """Pretrained weights by their whole path and their content, since both count.
+
+    Raises:
+        InputError: there is no such file.
+    """
+    if weights in ("none", "imagenet"):
+        return {}
+    path = Path(weights).expanduser().absolute()
+    if not path.exists():
+        raise InputError(
+            "The file with the weights does not exist",
+            place=weights,
+            remedy="Check model.weights: none, imagenet, a .keras or .weights.h5 file, or a SavedModel.",
+        )
+    files = sorted(item for item in path.rglob("*") if item.is_file()) if path.is_dir() else [path]
+    return {"weights": str(path), "weights_digest": inputs.digest(map(str, files))}
 
 
 def _trainer(

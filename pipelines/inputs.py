@@ -17,7 +17,7 @@ from components.example_gen.request import FeatureRule, Request, Source, SplitBy
 from components.example_gen.sources import list_images
 from pipelines import spans
 from pipelines.config import Experiment
-from pipelines.datasets import digits, taxi
+from pipelines.datasets import digits, fashion, taxi
 from pipelines.errors import InputError
 from pipelines.stages import Data
 from pipelines.workspace import Workspace
@@ -51,6 +51,10 @@ def resolve(experiment: Experiment, workspace: Workspace) -> Resolved:
     if data.source == "digits":
         root = digits.write(workspace.data / "digits")
         return _resolve_files(experiment, _sources([root], "tfrecord", -1), "tfrecord", -1)
+    if data.source == "fashion":
+        root = fashion.write(workspace.data / "fashion")
+        sources = [Source(str(path), split=path.parent.name) for path in sorted(root.glob("*/*.tfrecord"))]
+        return _resolve_files(experiment, sources, "tfrecord", -1)
     if data.source == "taxi":
         return _resolve_files(experiment, _sources([taxi.path()], "csv", -1), "csv", -1)
     path = str(Path(data.path or "").expanduser())
@@ -140,7 +144,8 @@ def _sources(found: Iterable[Path], data_format: str, span: int) -> list[Source]
 def _resolve_files(
     experiment: Experiment, sources: Sequence[Source], data_format: str, test_span: int
 ) -> Resolved:
-    split = _split_plan(experiment.data, has_folders=False, test_span=test_span)
+    has_folders = any(source.split for source in sources)
+    split = _split_plan(experiment.data, has_folders=has_folders, test_span=test_span)
     tabbed = all(source.path.lower().endswith(".tsv") for source in sources)
     options = {
         "delimiter": experiment.data.delimiter or ("\t" if tabbed else ","),

@@ -8,7 +8,10 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+
+from modules.hparams import IMAGE_NETWORKS, KERAS_NETWORKS
+from pipelines.errors import nearest
 
 Share = Annotated[int, Field(ge=1, le=100)]
 Fraction = Annotated[float, Field(gt=0, lt=1)]
@@ -42,7 +45,7 @@ class Splits(Stage):
 class Data(Stage):
     """What to read."""
 
-    source: Literal["digits", "taxi"] | None = Field(
+    source: Literal["digits", "fashion", "taxi"] | None = Field(
         None, description="A data set that comes with Headrace and is written once into the workspace."
     )
     path: str | None = Field(
@@ -112,11 +115,38 @@ class Validation(Stage):
     )
 
 
+Freeze = Literal["all", "none"] | Annotated[int, Field(ge=0)]
+
+
+class Unfreeze(Stage):
+    """A later stage of transfer, which begins where the best epoch of the one before stands."""
+
+    freeze: Freeze = Field("none", description="As model.freeze, in this stage.")
+    epochs: Annotated[int, Field(ge=1)] = Field(description="At most.")
+    learning_rate: Annotated[float, Field(gt=0)] = Field(description="Peak; small, to keep what was learned.")
+    train_norms: bool = Field(
+        False, description="Whether batch normalisation learns too; small data is better off without."
+    )
+
+
+def _known_network(name: str) -> str:
+    """A name that is known, or the dotted path of a function of the user's."""
+    known = (*IMAGE_NETWORKS, *KERAS_NETWORKS)
+    if name not in known and "." not in name:
+        near = nearest(name, known)
+        raise ValueError(f"there is no image network {name!r}. {near} One of your own is module.function")
+    return name
+
+
 class ImageModel(Stage):
     """A network for images, and the size that they are brought to."""
 
     family: Literal["image"] = "image"
-    name: Literal["separable_resnet"] = "separable_resnet"
+    name: Annotated[str, AfterValidator(_known_network)] = Field(
+        "separable_resnet",
+        description="separable_resnet, cifar_resnet, vit_tiny, vit_small, any network of keras.applications "
+        "such as MobileNetV2, or module.function of your own.",
+    )
     height: Annotated[int, Field(ge=4, le=1024)] = Field(32, description="Pixels.")
     width: Annotated[int, Field(ge=4, le=1024)] = Field(32, description="Pixels.")
     channels: Literal[1, 3, 4] = 3
@@ -124,6 +154,31 @@ class ImageModel(Stage):
         [32, 64, 128], min_length=1, description="Channels of each stage; each later stage halves the size."
     )
     blocks_per_stage: Annotated[int, Field(ge=1, le=32)] = 2
+    activation: Literal["swish", "relu", "mish"] = Field("swish", description="Of the residual networks.")
+    patch: Annotated[int, Field(ge=1, le=64)] = Field(
+        4, description="Side of a transformer's patches, in pixels."
+    )
+    normalization: Literal["auto", "data", "backbone"] = Field(
+        "auto",
+        description="data: mean and variance of the training split. backbone: as the network's authors did. "
+        "auto: backbone with pretrained weights, else data.",
+    )
+    weights: str = Field(
+        "none",
+        description="none, imagenet (downloaded by Keras), or a .keras or .weights.h5 file or SavedModel, "
+        "whose head is left out.",
+    )
+    freeze: Freeze = Field(
+        "none",
+        description="What rests while train.epochs are trained: all of the backbone, none of it, or its "
+        "lowest N layers as Keras counts them.",
+    )
+    cache_features: bool = Field(
+        True,
+        description="With freeze: all, features are computed once, of unchanged images; false augments "
+        "images and computes features in every epoch.",
+    )
+    unfreeze: list[Unfreeze] = Field([], description="Stages that follow, each with its own rate.")
     dropout: Annotated[float, Field(ge=0, lt=1)] = 0.2
     augment_shift: Annotated[int, Field(ge=0, le=64)] = Field(
         0, description="Training images are moved by up to so many pixels."

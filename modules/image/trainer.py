@@ -13,7 +13,7 @@ from modules import contract, export, input_pipeline
 from modules.hparams import ImageHparams
 from modules.image import model as image_model
 from modules.image.decode import decode_image, decode_images
-from modules.training import classifier
+from modules.training import classifier, transfer
 
 if TYPE_CHECKING:
     from tfx.components import FnArgs
@@ -55,7 +55,23 @@ def _task(
         description=asdict(hparams.model),
         preprocess=_preprocess(hparams.image_feature, size),
         augment=_shift_fn(hparams),
+        stages=_stages(hparams),
     )
+
+
+def _stages(hparams: ImageHparams) -> list[transfer.Stage]:
+    """The parts of the training; none where nothing is frozen at any time."""
+    model, train = hparams.model, hparams.train
+    if model.freeze == "none" and not model.unfreeze:
+        return []
+    first = transfer.Stage(
+        freeze=model.freeze,
+        epochs=train.epochs,
+        learning_rate=train.learning_rate,
+        train_norms=model.freeze == "none",
+        cache_features=model.cache_features,
+    )
+    return [first, *(transfer.Stage(**asdict(stage)) for stage in model.unfreeze)]
 
 
 def _preprocess(feature: str, size: dict[str, int]) -> dict[str, export.Preprocess]:

@@ -23,7 +23,7 @@ import tensorflow_transform as tft
 from modules import contract, export, input_pipeline
 from modules.errors import TrainingError
 from modules.hparams import TrainHparams
-from modules.training import identity, loop, workers
+from modules.training import identity, transfer, workers
 from modules.training.checkpoints import CheckpointStore
 from modules.training.report import FitReport
 from modules.training.session import Session, in_float32, prepare
@@ -45,6 +45,7 @@ class Task:
         preprocess: signature -> function from raw inputs (B,) string to the model's input.
         augment: changes training batches.
         resources: what the preprocessing functions hold, to be saved with them.
+        stages: parts of the training that differ in what is frozen; none for one part.
     """
 
     features: tuple[str, ...]
@@ -55,6 +56,7 @@ class Task:
     preprocess: Mapping[str, export.Preprocess]
     augment: input_pipeline.Augment | None = None
     resources: Mapping[str, Any] = field(default_factory=dict)
+    stages: Sequence[transfer.Stage] = ()
 
 
 MakeTask = Callable[[tft.TFTransformOutput], Task]
@@ -88,8 +90,9 @@ def run(fn_args: FnArgs, run_fn: str, train: TrainHparams, state_root: str, make
     with session.scope():
         model = task.build(len(names))
     store = _store(fn_args, train, state_root, [task.description, names])
-    report = loop.fit(
+    report = transfer.fit(
         model,
+        task.stages,
         input_pipeline.TrainingStream(
             training,
             examples=sum(class_counts),
