@@ -12,7 +12,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Self
 
-
 IMAGE_NETWORKS = ("cifar_resnet", "separable_resnet", "vit_small", "vit_tiny")
 """Image networks of our own, by name."""
 
@@ -59,6 +58,37 @@ class CheckpointHparams:
     every_minutes: float = 5.0
     keep: int = 2
     resume: bool = True
+
+
+@dataclass(frozen=True)
+class DistillHparams:
+    """What a teacher adds; see `modules.training.distill`. `teacher` is a path here."""
+
+    teacher: str
+    temperature: float = 2.0
+    alpha: float = 0.5
+    feature_weight: float = 0.0
+    classes: tuple[str, ...] = ()
+    teacher_digest: str = ""
+
+
+@dataclass(frozen=True)
+class PruneHparams:
+    """How many weights become zero, and when; see `modules.training.prune`."""
+
+    sparsity: float = 0.8
+    scope: str = "global"
+    begin: float = 0.1
+    end: float = 0.6
+    every_steps: int = 50
+
+
+@dataclass(frozen=True)
+class QuantizeAwareHparams:
+    """Training with rounded numbers; see `modules.training.quantize_aware`."""
+
+    begin: float = 0.5
+    momentum: float = 0.99
 
 
 @dataclass(frozen=True)
@@ -109,6 +139,9 @@ class TrainHparams:
     tensorboard: bool = True
     histograms: bool = False
     profile: str = ""
+    distill: DistillHparams | None = None
+    prune: PruneHparams | None = None
+    quantize_aware: QuantizeAwareHparams | None = None
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any]) -> Self:
@@ -122,6 +155,12 @@ class TrainHparams:
             values["schedule"] = ScheduleHparams.from_config(values["schedule"])
         if "checkpoint" in values:
             values["checkpoint"] = CheckpointHparams(**values["checkpoint"])
+        if values.get("distill"):
+            values["distill"] = DistillHparams(**_with_tuples(values["distill"], ("classes",)))
+        if values.get("prune"):
+            values["prune"] = PruneHparams(**values["prune"])
+        if values.get("quantize_aware"):
+            values["quantize_aware"] = QuantizeAwareHparams(**values["quantize_aware"])
         return cls(**values)
 
 

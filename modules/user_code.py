@@ -1,6 +1,6 @@
 """Code of the user's that an experiment names by dotted path.
 
-    build = function("my_network.build", "model.name")
+build = function("my_network.build", "model.name")
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ from components.rewriter.component import Rewriter
 from components.serving_pusher.component import Pusher
 from modules import contract as names
 from modules import hparams
-from pipelines import evaluation, fingerprint, inputs
+from pipelines import evaluation, fingerprint, inputs, teachers
 from pipelines.baseline import OtherBlessedModelStrategy, OtherStatisticsStrategy
 from pipelines.config import Experiment
 from pipelines.errors import InputError
@@ -210,8 +210,18 @@ def _trainer(
         # The trainer counts in epochs (custom_config), so no step limits here.
         train_args=tfx.proto.TrainArgs(splits=[TRAIN]),
         eval_args=tfx.proto.EvalArgs(splits=[VALIDATION]),
-        custom_config={**_hparams(experiment), "state_root": str(state_root)},
+        custom_config={**_with_teacher(experiment, workspace), "state_root": str(state_root)},
     )
+
+
+def _with_teacher(experiment: Experiment, workspace: Workspace) -> dict[str, Any]:
+    """The trainer's hyperparameters, with the path and digest of the model that it may learn from."""
+    told = _hparams(experiment)
+    distill = experiment.train.distill
+    if distill is not None:
+        path = teachers.teacher_path(distill.teacher, workspace, features=distill.feature_weight > 0)
+        told["train"]["distill"] |= {"teacher": str(path), "teacher_digest": teachers.digest(path)}
+    return told
 
 
 def _rewriter(experiment: Experiment, trainer: Any, examples: channel.BaseChannel) -> Rewriter:

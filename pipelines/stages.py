@@ -253,6 +253,50 @@ class Checkpoint(Stage):
     resume: bool = Field(True, description="Go on from the latest checkpoint of the same training.")
 
 
+class Distill(Stage):
+    """A teacher whose answers count beside the labels."""
+
+    teacher: str = Field(
+        description="A pushed model of this workspace (fashion, or fashion@2: the model it was rewritten "
+        "from), a .keras file, or the folder of a SavedModel that Headrace trained."
+    )
+    temperature: Annotated[float, Field(gt=0, le=100)] = Field(2.0, description="Evens out probabilities.")
+    alpha: Annotated[float, Field(ge=0, le=1)] = Field(0.5, description="The teacher's share of the loss.")
+    feature_weight: Annotated[float, Field(ge=0)] = Field(
+        0.0, description="Of matching what examples of a batch are alike to both; needs a .keras teacher."
+    )
+    classes: list[str] = Field([], description="Of a .keras file from elsewhere, in its scores' order.")
+
+
+class Prune(Stage):
+    """Small weights become zero while training, and stay zero."""
+
+    sparsity: Annotated[float, Field(gt=0, lt=1)] = Field(0.8, description="Share of zeros in the end.")
+    scope: Literal["layer", "global"] = Field(
+        "global", description="layer: the same share in each kernel; global: over all of them."
+    )
+    begin: Annotated[float, Field(ge=0, lt=1)] = Field(0.1, description="Share of the training before.")
+    end: Annotated[float, Field(gt=0, le=1)] = Field(
+        0.6, description="Share of the training after which masks are final; the rest is fine-tuning."
+    )
+    every_steps: Annotated[int, Field(ge=1)] = Field(50, description="Steps from one mask to the next.")
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Prune:
+        if self.begin >= self.end:
+            raise ValueError("prune.begin must be below prune.end")
+        return self
+
+
+class QuantizeAware(Stage):
+    """Dense layers and convolutions compute with int8 numbers while training."""
+
+    begin: Annotated[float, Field(ge=0, lt=1)] = Field(
+        0.5, description="Share of the training before; only ranges are observed in it."
+    )
+    momentum: Annotated[float, Field(ge=0, lt=1)] = Field(0.99, description="Of the inputs' ranges.")
+
+
 class Train(Stage):
     """How to train."""
 
@@ -344,6 +388,11 @@ class Train(Stage):
     histograms: bool = Field(False, description="Of all weights, for TensorBoard, once an epoch.")
     profile: Annotated[str, Field(pattern=r"^(\d+-\d+)?$")] = Field(
         "", description="Steps to write a profiler trace of, such as 20-30."
+    )
+    distill: Distill | None = Field(None, description="Learn from a teacher too.")
+    prune: Prune | None = Field(None, description="Make most weights zero.")
+    quantize_aware: QuantizeAware | None = Field(
+        None, description="Learn to lose little when the rewriter quantizes to int8."
     )
 
 

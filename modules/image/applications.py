@@ -1,7 +1,7 @@
 """The networks of `keras.applications`, by their names there.
 
-    own = applications.own_normalisation("MobileNetV2")
-    features = applications.features("MobileNetV2", pixels, imagenet=False, normalise=False)
+own = applications.own_normalisation("MobileNetV2")
+features = applications.features("MobileNetV2", pixels, imagenet=False, normalise=False)
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +25,7 @@ from modules.errors import TrainingError
 from modules.hparams import TrainHparams
 from modules.training import identity, transfer, workers
 from modules.training.checkpoints import CheckpointStore
+from modules.training.compression import Compression
 from modules.training.extensions import Extension
 from modules.training.report import FitReport
 from modules.training.session import Session, in_float32, prepare
@@ -102,7 +103,11 @@ def run(fn_args: FnArgs, run_fn: str, train: TrainHparams, state_root: str, make
     count_classes(validation, "validation", names)
     with session.scope():
         model = task.build(len(names))
-        extensions = task.extend(model)
+        last_epochs = task.stages[-1].epochs if task.stages else train.epochs
+        compression = Compression(
+            model, replace(train, epochs=last_epochs), names, replicas=session.placement.replicas
+        )
+        extensions = [*task.extend(model), *compression.extensions]
     store = _store(fn_args, train, state_root, [task.description, names])
     report = transfer.fit(
         model,
@@ -122,7 +127,7 @@ def run(fn_args: FnArgs, run_fn: str, train: TrainHparams, state_root: str, make
         board_folder=fn_args.model_run_dir if train.tensorboard else "",
     )
     if session.is_chief:
-        served = task.finish(_servable(model, session, lambda: task.build(len(names))))
+        served = compression.finish(task.finish(_servable(model, session, lambda: task.build(len(names)))))
         _save(fn_args, served, names, task, report)
         if store is not None:
             store.clear()

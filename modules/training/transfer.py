@@ -21,6 +21,7 @@ import tensorflow as tf
 from modules.input_pipeline import TrainingStream
 from modules.training import freezing, loop
 from modules.training.checkpoints import CheckpointStore
+from modules.training.extensions import Extension
 from modules.training.report import FitReport
 from modules.training.session import Session
 
@@ -58,6 +59,7 @@ def fit(
     session: Session,
     *,
     store: CheckpointStore | None = None,
+    extensions: Sequence[Extension] = (),
     echo: Callable[[str], None] = print,
     **others: Any,
 ) -> FitReport:
@@ -70,6 +72,7 @@ def fit(
         validation: as `loop.fit` takes it.
         session: its epochs and learning rate are replaced by each stage's.
         store: of checkpoints; a killed training goes on in the stage it was in.
+        extensions: as `loop.fit` takes them; of the last stage.
         echo: takes progress lines.
         others: as `loop.fit` takes them.
 
@@ -77,29 +80,22 @@ def fit(
         TrainingError, Terminated: what `loop.fit` raises, or `freezing.apply`.
     """
     if not stages:
-        return loop.fit(model, stream, validation, session, store=store, echo=echo, **others)
+        return loop.fit(
+            model, stream, validation, session, store=store, extensions=extensions, echo=echo, **others
+        )
     stores = [store.part(f"stage-{index}") if store else None for index in range(len(stages))]
     reports: list[tuple[Stage, FitReport]] = []
     for index in range(_first(stores, session), len(stages)):
         stage = stages[index]
         freezing.apply(model, stage.freeze, train_norms=stage.train_norms)
         echo(f"Stage {index + 1} of {len(stages)}: {_describe(model, stage)}")
+        given = extensions if index == len(stages) - 1 else ()
+        # What is added to the whole model's steps cannot be added to those of its head.
+        part = _on_features if stage.on_features and not given else loop.fit
         hparams = replace(session.hparams, epochs=stage.epochs, learning_rate=stage.learning_rate)
-        part = _on_features if stage.on_features else _whole
-        reports.append(
-            (
-                stage,
-                part(
-                    model,
-                    stream,
-                    validation,
-                    replace(session, hparams=hparams),
-                    store=stores[index],
-                    echo=echo,
-                    **others,
-                ),
-            )
-        )
+        own = replace(session, hparams=hparams)
+        told = {**others, "store": stores[index], "echo": echo, "extensions": given}
+        reports.append((stage, part(model, stream, validation, own, **told)))
     freezing.apply(model, "none")
     return _together(reports)
 
@@ -116,16 +112,6 @@ def _describe(model: keras.Model, stage: Stage) -> str:
     numbers = sum(int(np.prod(variable.shape)) for variable in model.trainable_variables)
     how = " on features computed once" if stage.on_features else ""
     return f"{numbers:,} of {model.count_params():,} weights are trained{how}"
-
-
-def _whole(
-    model: keras.Model,
-    stream: TrainingStream,
-    validation: tf.data.Dataset,
-    session: Session,
-    **others: Any,
-) -> FitReport:
-    return loop.fit(model, stream, validation, session, **others)
 
 
 def _on_features(
