@@ -12,6 +12,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Self
 
+CLASSIFICATION, REGRESSION = "classification", "regression"
+"""What a model of a table predicts: one of some classes, or a number."""
+
+TABULAR_NETWORKS = ("mlp", "wide_and_deep")
+"""Networks for tables, by name."""
+
 IMAGE_NETWORKS = ("cifar_resnet", "separable_resnet", "vit_small", "vit_tiny")
 """Image networks of our own, by name."""
 
@@ -259,6 +265,7 @@ class TabularInputHparams:
     buckets: int
     vocabulary_size: int
     cross_buckets: int
+    task: str = CLASSIFICATION
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any]) -> Self:

@@ -79,11 +79,19 @@ def load(experiment: str, overrides: Sequence[str] = ()) -> Experiment:
         ConfigError: the file or an override is not understood.
     """
     path = _find(experiment)
-    raw = _read_yaml(path)
-    raw.setdefault("name", path.stem)
+    raw = {"name": path.stem, **_read_yaml(path)}
     for override in overrides:
         _override(raw, override)
     return _validate(raw, str(path), overrides)
+
+
+def read(experiment: str) -> dict[str, Any]:
+    """The keys and values of an experiment's file, as they stand there.
+
+    Raises:
+        NotFoundError, ConfigError: see `load`.
+    """
+    return _read_yaml(_find(experiment))
 
 
 def from_mapping(raw: Mapping[str, Any], overrides: Sequence[str] = ()) -> Experiment:

@@ -6,6 +6,7 @@ pipeline = create_pipeline(experiment, workspace, enable_cache=True)
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -25,7 +26,7 @@ from components.rewriter.component import Rewriter
 from components.serving_pusher.component import Pusher
 from modules import contract as names
 from modules import hparams
-from pipelines import evaluation, fingerprint, inputs, teachers
+from pipelines import evaluation, fingerprint, inputs, teachers, user_code
 from pipelines.baseline import OtherBlessedModelStrategy, OtherStatisticsStrategy
 from pipelines.config import Experiment
 from pipelines.errors import InputError
@@ -61,8 +62,9 @@ def create_pipeline(experiment: Experiment, workspace: Workspace, *, enable_cach
     infra = _infra_validator(experiment, examples, rewriter)
     pusher = _pusher(experiment, workspace, examples, rewriter, evaluator, infra)
     nodes = [ingest, *data, transform, trainer, rewriter, baseline, evaluator, infra, pusher]
+    own = user_code.modules_of(experiment)
     for node in nodes:
-        _add_fingerprint(node)
+        _add_fingerprint(node, own if node is trainer else [])
     return tfx.dsl.Pipeline(
         pipeline_name=experiment.name,
         pipeline_root=str(workspace.artifacts / experiment.name),
@@ -200,7 +202,7 @@ def _trainer(
     run_fn = RUN_FN.format(family=experiment.model.family)
     # Checkpoints outlive the execution that wrote them, so they lie outside of
     # its artifacts; other code does not go on from them.
-    code = fingerprint.of_modules([run_fn.rpartition(".")[0]])[:12]
+    code = fingerprint.of_modules([run_fn.rpartition(".")[0], *user_code.modules_of(experiment)])[:12]
     state_root = workspace.training_root(experiment.name) / code
     return tfx.components.Trainer(
         examples=transform.outputs["transformed_examples"],
@@ -323,12 +325,12 @@ def _push_server(experiment: Experiment) -> dict[str, Any] | None:
     }
 
 
-def _add_fingerprint(node: base_node.BaseNode) -> None:
-    """Hashes the node's executor and the functions it is told to run by dotted path."""
+def _add_fingerprint(node: base_node.BaseNode, modules: Sequence[str]) -> None:
+    """Hashes the node's executor, the functions it is told to run by dotted path, and the user's modules."""
     if isinstance(node, resolver.Resolver):
         return  # resolved anew in every run
     executor = node.executor_spec.executor_class
-    roots = [executor.__module__]
+    roots = [executor.__module__, *modules]
     for key in ("preprocessing_fn", "run_fn"):
         path = node.exec_properties.get(key)
         if path:

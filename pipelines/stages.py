@@ -6,11 +6,12 @@ stands in its text. `pipelines.config` puts them together and loads files.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
-from modules.hparams import IMAGE_NETWORKS, KERAS_NETWORKS
+from modules.hparams import IMAGE_NETWORKS, KERAS_NETWORKS, TABULAR_NETWORKS
 from pipelines.errors import nearest
 
 Share = Annotated[int, Field(ge=1, le=100)]
@@ -129,20 +130,23 @@ class Unfreeze(Stage):
     )
 
 
-def _known_network(name: str) -> str:
+def _known(name: str, known: Sequence[str], kind: str) -> str:
     """A name that is known, or the dotted path of a function of the user's."""
-    known = (*IMAGE_NETWORKS, *KERAS_NETWORKS)
     if name not in known and "." not in name:
         near = nearest(name, known)
-        raise ValueError(f"there is no image network {name!r}. {near} One of your own is module.function")
+        raise ValueError(f"there is no {kind} network {name!r}. {near} One of your own is module.function")
     return name
+
+
+def _known_image_network(name: str) -> str:
+    return _known(name, (*IMAGE_NETWORKS, *KERAS_NETWORKS), "image")
 
 
 class ImageModel(Stage):
     """A network for images, and the size that they are brought to."""
 
     family: Literal["image"] = "image"
-    name: Annotated[str, AfterValidator(_known_network)] = Field(
+    name: Annotated[str, AfterValidator(_known_image_network)] = Field(
         "separable_resnet",
         description="separable_resnet, cifar_resnet, vit_tiny, vit_small, any network of keras.applications "
         "such as MobileNetV2, or module.function of your own.",
@@ -185,11 +189,20 @@ class ImageModel(Stage):
     )
 
 
+def _known_table_network(name: str) -> str:
+    return _known(name, TABULAR_NETWORKS, "table")
+
+
 class TabularModel(Stage):
     """A network for tables. Features come from the schema: texts and numbers, all but the label."""
 
     family: Literal["tabular"] = "tabular"
-    name: Literal["wide_and_deep", "mlp"] = "wide_and_deep"
+    name: Annotated[str, AfterValidator(_known_table_network)] = Field(
+        "wide_and_deep", description="wide_and_deep, mlp, or module.function of your own."
+    )
+    task: Literal["classification", "regression"] = Field(
+        "classification", description="regression: the label is a number, which is predicted in its own unit."
+    )
     categorical: list[str] = Field([], description="Numbers that are codes, not amounts.")
     ignore: list[str] = Field([], description="Features that the model must not see.")
     crosses: list[Annotated[list[str], Field(min_length=2, max_length=3)]] = Field(

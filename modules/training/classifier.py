@@ -1,4 +1,4 @@
-"""Trains a classifier from transformed examples, whatever they are of.
+"""Trains a model of classes or numbers from transformed examples, whatever they are of.
 
     run(fn_args, f"{__name__}.run_fn", hparams, make_task)
 
@@ -48,13 +48,14 @@ class Task:
 
     Attributes:
         features: transformed features that make one example.
-        label: transformed feature with the class id.
+        label: transformed feature with the class id, or for a regression the number.
         to_input: those features of one example to the model's input.
         build: number of classes to a new model, (B, ...) float32 to (B, C) probabilities.
         description: JSON-like; two models that differ in it share no checkpoints.
         preprocess: signature -> function from raw inputs (B,) string to the model's input.
         augment: changes training batches.
         resources: what the preprocessing functions hold, to be saved with them.
+        regression: whether the label is a number; the model then gives (B,) float32.
         stages: parts of the training that differ in what is frozen; none for one part.
         extend: what is added to losses and steps of a new model; called in the strategy's scope.
         finish: the trained model in float32 to the one that is written.
@@ -68,6 +69,7 @@ class Task:
     preprocess: Mapping[str, export.Preprocess]
     augment: input_pipeline.Augment | None = None
     resources: Mapping[str, Any] = field(default_factory=dict)
+    regression: bool = False
     stages: Sequence[transfer.Stage] = ()
     extend: Callable[[keras.Model], Sequence[Extension]] = _without_extensions
     finish: Callable[[keras.Model], keras.Model] = _as_it_is
@@ -95,12 +97,13 @@ def run(fn_args: FnArgs, run_fn: str, train: TrainHparams, state_root: str, make
         return
     session = prepare(train)
     transform = tft.TFTransformOutput(fn_args.transform_output)
-    names = [name.decode() for name in transform.vocabulary_by_name(contract.LABEL_VOCABULARY)]
     task = make_task(transform)
+    names = [] if task.regression else _class_names(transform)
     training = _split(fn_args.train_files, transform, task, len(names))
     validation = _split(fn_args.eval_files, transform, task, len(names))
-    class_counts = count_classes(training, "train", names)
-    count_classes(validation, "validation", names)
+    count = count_numbers if task.regression else count_classes
+    class_counts = count(training, "train", names)
+    count(validation, "validation", names)
     with session.scope():
         model = task.build(len(names))
         last_epochs = task.stages[-1].epochs if task.stages else train.epochs
@@ -133,15 +136,20 @@ def run(fn_args: FnArgs, run_fn: str, train: TrainHparams, state_root: str, make
             store.clear()
 
 
+def _class_names(transform: tft.TFTransformOutput) -> list[str]:
+    return [name.decode() for name in transform.vocabulary_by_name(contract.LABEL_VOCABULARY)]
+
+
 def _split(
     patterns: Sequence[str], transform: tft.TFTransformOutput, task: Task, class_count: int
 ) -> tf.data.Dataset:
-    """Single (input, one-hot label) pairs, made once and kept in memory."""
+    """Single (input, label) pairs, made once and kept in memory: one-hot labels, or numbers."""
     spec = transform.transformed_feature_spec()
     wanted = {name: spec[name] for name in (*task.features, task.label)}
 
     def pair(features: dict[str, tf.Tensor]) -> tuple[tf.Tensor, tf.Tensor]:
-        return task.to_input(features), tf.one_hot(tf.reshape(features[task.label], []), class_count)
+        label = tf.reshape(features[task.label], [])
+        return task.to_input(features), label if task.regression else tf.one_hot(label, class_count)
 
     dataset = input_pipeline.read_examples(patterns, wanted)
     return dataset.map(pair, num_parallel_calls=input_pipeline.AUTOTUNE).cache()
@@ -165,12 +173,36 @@ def count_classes(dataset: tf.data.Dataset, split: str, class_names: Sequence[st
         count += len(labels)
         counts += labels.sum(axis=0).astype(np.int64)
     if not count:
-        raise TrainingError(
-            f"The {split} split is empty",
-            place=f"split {split}",
-            remedy="Give it a larger share (data.splits), or more data.",
-        )
+        raise _empty(split)
     return [int(value) for value in counts]
+
+
+def count_numbers(dataset: tf.data.Dataset, split: str, class_names: Sequence[str]) -> list[int]:
+    """Reads the split once (which fills its cache), checks labels, and returns how many there are.
+
+    Raises:
+        TrainingError: the split is empty, or has a label that is no finite number.
+    """
+    count = 0
+    for _, labels in dataset.batch(1024).as_numpy_iterator():
+        if not np.all(np.isfinite(labels)):
+            raise TrainingError(
+                f"The {split} split has a label that is no finite number",
+                place=f"split {split}, example {count + int(np.argmin(np.isfinite(labels)))}",
+                remedy="Correct the label, or leave the example out.",
+            )
+        count += len(labels)
+    if not count:
+        raise _empty(split)
+    return [count]
+
+
+def _empty(split: str) -> TrainingError:
+    return TrainingError(
+        f"The {split} split is empty",
+        place=f"split {split}",
+        remedy="Give it a larger share (data.splits), or more data.",
+    )
 
 
 def _store(fn_args: FnArgs, train: TrainHparams, state_root: str, description: Any) -> CheckpointStore | None:
