@@ -50,6 +50,10 @@ KERAS_MODEL = "keras/model.keras"
 HISTORY_FILE = "history.json"
 """Loss and metrics per epoch, in the Trainer's `model_run` artifact."""
 
+SALIENCY_FOLDER = "saliency"
+SALIENCY_INDEX = "index.json"
+"""In the Trainer's `model_run`: pictures of mistakes, and SHA-256 of the encoded image -> its picture."""
+
 LABEL_MEAN = "label_mean"
 LABEL_VARIANCE = "label_variance"
 """Transformed features of a regression, constant over all rows: (1,) float32, of the label in training."""

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
+import numpy as np
 import tensorflow as tf
 import tensorflow_transform as tft
 
 from modules import contract, export, input_pipeline
 from modules.hparams import ImageHparams
 from modules.image import model as image_model
+from modules.image import saliency
 from modules.image.decode import decode_image, decode_images
 from modules.training import classifier, transfer
 
 if TYPE_CHECKING:
     from tfx.components import FnArgs
+
+_MAX_EXPLAINED = 2000
+"""Validation examples that mistakes are looked for among."""
 
 
 def run_fn(fn_args: FnArgs) -> None:
@@ -31,13 +36,16 @@ def run_fn(fn_args: FnArgs) -> None:
     hparams = ImageHparams.from_config(fn_args.custom_config)
 
     def make_task(transform: tft.TFTransformOutput) -> classifier.Task:
-        return _task(hparams, transform, fn_args.train_files)
+        return _task(hparams, transform, fn_args.train_files, fn_args.eval_files)
 
     classifier.run(fn_args, f"{__name__}.{run_fn.__name__}", hparams.train, hparams.state_root, make_task)
 
 
 def _task(
-    hparams: ImageHparams, transform: tft.TFTransformOutput, train_files: Sequence[str]
+    hparams: ImageHparams,
+    transform: tft.TFTransformOutput,
+    train_files: Sequence[str],
+    eval_files: Sequence[str],
 ) -> classifier.Task:
     size = {
         "height": hparams.model.height,
@@ -56,7 +64,22 @@ def _task(
         preprocess=_preprocess(hparams.image_feature, size),
         augment=_shift_fn(hparams),
         stages=_stages(hparams),
+        explain=lambda model, folder, names: saliency.write(
+            model, _encoded_examples(hparams, transform, eval_files, size), folder, names
+        ),
     )
+
+
+def _encoded_examples(
+    hparams: ImageHparams, transform: tft.TFTransformOutput, patterns: Sequence[str], size: dict[str, int]
+) -> Iterator[tuple[bytes, np.ndarray, int]]:
+    """Up to 2,000 (encoded image, pixels, class id) of a split, one after the other."""
+    spec = transform.transformed_feature_spec()
+    wanted = {name: spec[name] for name in (hparams.image_feature, hparams.label_feature)}
+    for features in input_pipeline.read_examples(patterns, wanted).take(_MAX_EXPLAINED):
+        encoded = tf.reshape(features[hparams.image_feature], [])
+        label = int(tf.reshape(features[hparams.label_feature], []))
+        yield encoded.numpy(), decode_image(encoded, **size).numpy(), label
 
 
 def _stages(hparams: ImageHparams) -> list[transfer.Stage]:

@@ -38,6 +38,10 @@ def _without_extensions(model: keras.Model) -> Sequence[Extension]:
     return ()
 
 
+def _unexplained(model: keras.Model, folder: Path, class_names: Sequence[str]) -> None:
+    """Models of other things than images have no pictures."""
+
+
 def _as_it_is(model: keras.Model) -> keras.Model:
     return model
 
@@ -56,6 +60,7 @@ class Task:
         augment: changes training batches.
         resources: what the preprocessing functions hold, to be saved with them.
         regression: whether the label is a number; the model then gives (B,) float32.
+        explain: writes pictures of mistakes from the trained model, the run's folder and the class names.
         stages: parts of the training that differ in what is frozen; none for one part.
         extend: what is added to losses and steps of a new model; called in the strategy's scope.
         finish: the trained model in float32 to the one that is written.
@@ -70,6 +75,7 @@ class Task:
     augment: input_pipeline.Augment | None = None
     resources: Mapping[str, Any] = field(default_factory=dict)
     regression: bool = False
+    explain: Callable[[keras.Model, Path, Sequence[str]], Any] = _unexplained
     stages: Sequence[transfer.Stage] = ()
     extend: Callable[[keras.Model], Sequence[Extension]] = _without_extensions
     finish: Callable[[keras.Model], keras.Model] = _as_it_is
@@ -234,3 +240,4 @@ def _save(
     run_dir = Path(fn_args.model_run_dir)
     run_dir.mkdir(parents=True, exist_ok=True)
     (run_dir / contract.HISTORY_FILE).write_text(json.dumps(report.to_json(), indent=1))
+    task.explain(model, run_dir, class_names)
