@@ -142,6 +142,7 @@ class TrainHparams:
     checkpoint: CheckpointHparams = CheckpointHparams()
     deterministic: bool = False
     seed: int = 17
+    cache: str = "auto"
     tensorboard: bool = True
     histograms: bool = False
     profile: str = ""
@@ -181,6 +182,27 @@ class UnfreezeHparams:
 
 
 @dataclass(frozen=True)
+class AugmentHparams:
+    """Random changes of training images; `pipelines.stages.Augment` describes each field."""
+
+    area: float = 1.0
+    crop: int = 0
+    flip: bool = False
+    rotation: float = 0.0
+    zoom: float = 0.0
+    shift: float = 0.0
+    brightness: float = 0.0
+    contrast: float = 0.0
+    saturation: float = 0.0
+    rand_layers: int = 0
+    rand_magnitude: float = 0.5
+    erase: float = 0.0
+    erase_area: float = 0.2
+    mixup: float = 0.0
+    cutmix: float = 0.0
+
+
+@dataclass(frozen=True)
 class ImageModelHparams:
     """The network, and the size in pixels that images are brought to.
 
@@ -194,7 +216,7 @@ class ImageModelHparams:
     filters: tuple[int, ...]
     blocks_per_stage: int
     dropout: float
-    augment_shift: int
+    augment: AugmentHparams = AugmentHparams()
     activation: str = "swish"
     patch: int = 4
     normalization: str = "auto"
@@ -208,6 +230,7 @@ class ImageModelHparams:
     def from_config(cls, config: Mapping[str, Any]) -> Self:
         """Reads a JSON-like mapping; lists become tuples."""
         values = _with_tuples(config, ("filters",))
+        values["augment"] = AugmentHparams(**values.get("augment", {}))
         values["unfreeze"] = tuple(UnfreezeHparams(**stage) for stage in values.get("unfreeze", ()))
         return cls(**values)
 

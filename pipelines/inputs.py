@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import glob
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -99,9 +99,9 @@ def _is_images(data: Data, found: Sequence[Path]) -> bool:
 
 
 def _format(data: Data, found: Sequence[Path]) -> str:
-    """The format that is said, or that the files' endings tell."""
+    """The format that is said, or that the files' endings tell; a TSV is a CSV with tabs."""
     if data.format != "auto":
-        return data.format
+        return "csv" if data.format == "tsv" else data.format
     names = [child for path in found for child in (path.iterdir() if path.is_dir() else [path])]
     formats = {
         name for name, suffixes in SUFFIXES.items() for path in names if path.suffix.lower() in suffixes
@@ -146,7 +146,9 @@ def _resolve_files(
 ) -> Resolved:
     has_folders = any(source.split for source in sources)
     split = _split_plan(experiment.data, has_folders=has_folders, test_span=test_span)
-    tabbed = all(source.path.lower().endswith(".tsv") for source in sources)
+    tabbed = experiment.data.format == "tsv" or all(
+        source.path.lower().endswith(".tsv") for source in sources
+    )
     options = {
         "delimiter": experiment.data.delimiter or ("\t" if tabbed else ","),
         "encoding": experiment.data.encoding,
@@ -204,15 +206,35 @@ def _request(
         options=options,
         on_bad_record=data.on_bad_record,
         max_bad_fraction=data.max_bad_fraction,
+        missing_values=tuple(data.missing_values),
     )
 
 
 def _rules(experiment: Experiment) -> tuple[FeatureRule, ...]:
     """What every record must have: by the model's family."""
-    data = experiment.data
-    if experiment.model.family == "image":
-        return (FeatureRule(data.image, "image"), FeatureRule(data.label, "string"))
+    return RULES[experiment.model.family](experiment.data)
+
+
+def image_rules(data: Data) -> tuple[FeatureRule, ...]:
+    return (FeatureRule(data.image, "image"), FeatureRule(data.label, "string"))
+
+
+def table_rules(data: Data) -> tuple[FeatureRule, ...]:
     return (FeatureRule(data.label, "any"),)
+
+
+def text_rules(data: Data) -> tuple[FeatureRule, ...]:
+    """The text, its second part where the data has pairs, and the label, all as bytes."""
+    texts = [name for name in (data.text, data.text_pair) if name]
+    return (*(FeatureRule(name, "text") for name in texts), FeatureRule(data.label, "string"))
+
+
+RULES: dict[str, Callable[[Data], tuple[FeatureRule, ...]]] = {
+    "image": image_rules,
+    "tabular": table_rules,
+    "text": text_rules,
+}
+"""Family of models -> what every record must have."""
 
 
 def digest(files: Iterable[str]) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from modules.hparams import IMAGE_NETWORKS, KERAS_NETWORKS, TABULAR_NETWORKS
 from pipelines.errors import nearest
@@ -53,11 +53,17 @@ class Data(Stage):
         None,
         description="A file, a folder, or a glob; {SPAN}, {VERSION}, {YYYY}, {MM} and {DD} name spans.",
     )
-    format: Literal["auto", "tfrecord", "csv", "parquet", "avro", "jsonl", "images"] = Field(
+    format: Literal["auto", "tfrecord", "csv", "tsv", "parquet", "avro", "jsonl", "images"] = Field(
         "auto", description="auto: by the files' endings."
     )
     delimiter: str = Field("", description="Of CSV; a comma, or a tab where the files end in .tsv.")
-    encoding: str = Field("utf-8", description="Of CSV and JSON Lines; strict.")
+    encoding: str = Field(
+        "utf-8", description="Of CSV, TSV and JSON Lines, by Python's names; strict. Features are UTF-8."
+    )
+    missing_values: list[str] = Field(
+        [],
+        description="Texts that stand for a missing cell in tables, such as nan; an empty one does anyway.",
+    )
     span: Annotated[int, Field(ge=0)] | None = Field(
         None, description="The span to read; the latest by default."
     )
@@ -72,6 +78,9 @@ class Data(Stage):
     )
     image: str = Field("image", description="Feature with the encoded image.")
     text: str = Field("text", description="Feature with the text.")
+    text_pair: str | None = Field(
+        None, description="Feature with a second text, where each example is a pair."
+    )
     label: str = Field("label", description="Feature with the class name.")
     exclude: list[str] = Field([], description="Features that are not read at all, such as names of people.")
     splits: Splits = Splits()
@@ -81,6 +90,17 @@ class Data(Stage):
         if (self.source is None) == (self.path is None):
             raise ValueError("exactly one of data.source and data.path must be given")
         return self
+
+    @field_validator("encoding")
+    @classmethod
+    def _known_encoding(cls, name: str) -> str:
+        try:
+            "".encode(name)
+        except LookupError as error:
+            raise ValueError(
+                f"{name!r} is no encoding of texts; for example utf-8, latin-1, cp1252"
+            ) from error
+        return name
 
 
 class Distances(Stage):
@@ -142,6 +162,45 @@ def _known_image_network(name: str) -> str:
     return _known(name, (*IMAGE_NETWORKS, *KERAS_NETWORKS), "image")
 
 
+class Augment(Stage):
+    """Random changes of training images, each image and each epoch by its own chance.
+
+    Applied in this order; 0, false and 1.0 (of area) are off.
+    """
+
+    area: Annotated[float, Field(gt=0, le=1)] = Field(
+        1.0,
+        description="A part of at least this share of the picture is cut out and brought to size. Below 1 "
+        "pictures are decoded anew in every epoch.",
+    )
+    crop: Annotated[int, Field(ge=0, le=64)] = Field(
+        0, description="Moved by up to so many pixels, edges mirrored; needs no resampling."
+    )
+    flip: bool = Field(False, description="Left and right exchanged, every second time.")
+    rotation: Annotated[float, Field(ge=0, le=180)] = Field(0.0, description="Degrees, either way.")
+    zoom: Annotated[float, Field(ge=0, lt=1)] = Field(0.0, description="Share, in or out.")
+    shift: Annotated[float, Field(ge=0, le=0.5)] = Field(0.0, description="Share of height and width.")
+    brightness: Annotated[float, Field(ge=0, le=1)] = Field(
+        0.0, description="Share of the range, either way."
+    )
+    contrast: Annotated[float, Field(ge=0, le=1)] = Field(0.0, description="Share, either way.")
+    saturation: Annotated[float, Field(ge=0, le=1)] = Field(0.0, description="Share, either way; of RGB.")
+    rand_layers: Annotated[int, Field(ge=0, le=8)] = Field(
+        0, description="RandAugment: operations one after another, drawn for each image."
+    )
+    rand_magnitude: Annotated[float, Field(ge=0, le=1)] = Field(0.5, description="RandAugment: strength.")
+    erase: Annotated[float, Field(ge=0, le=1)] = Field(
+        0.0, description="Probability that a rectangle is filled with the image's mean."
+    )
+    erase_area: Annotated[float, Field(gt=0.02, le=1)] = Field(0.2, description="Its share at most.")
+    mixup: Annotated[float, Field(ge=0, le=10)] = Field(
+        0.0, description="Alpha; images and labels are mixed in pairs. Classification only."
+    )
+    cutmix: Annotated[float, Field(ge=0, le=10)] = Field(
+        0.0, description="Alpha; a square of another image is pasted. With mixup too, each batch draws one."
+    )
+
+
 class ImageModel(Stage):
     """A network for images, and the size that they are brought to."""
 
@@ -184,9 +243,7 @@ class ImageModel(Stage):
     )
     unfreeze: list[Unfreeze] = Field([], description="Stages that follow, each with its own rate.")
     dropout: Annotated[float, Field(ge=0, lt=1)] = 0.2
-    augment_shift: Annotated[int, Field(ge=0, le=64)] = Field(
-        0, description="Training images are moved by up to so many pixels."
-    )
+    augment: Augment = Augment()
 
 
 def _known_table_network(name: str) -> str:
@@ -397,6 +454,11 @@ class Train(Stage):
         False, description="Bit-identical weights in every run on one machine; nothing is chosen by timing."
     )
     seed: Annotated[int, Field(ge=0)] = 17
+    cache: Literal["auto", "memory", "disk", "off"] = Field(
+        "auto",
+        description="Of examples as the model takes them. auto: memory where they take a quarter of what is "
+        "free, else disk where they take half of what is free, else made anew in every epoch.",
+    )
     tensorboard: bool = Field(True, description="Scalars for TensorBoard, in the Trainer's model_run.")
     histograms: bool = Field(False, description="Of all weights, for TensorBoard, once an epoch.")
     profile: Annotated[str, Field(pattern=r"^(\d+-\d+)?$")] = Field(

@@ -12,10 +12,11 @@ import tensorflow_transform as tft
 
 from modules import contract, export, input_pipeline
 from modules.hparams import ImageHparams
+from modules.image import augmentation, saliency
 from modules.image import model as image_model
-from modules.image import saliency
-from modules.image.decode import decode_image, decode_images
+from modules.image.decode import decode_image, decode_images, decode_part
 from modules.training import classifier, transfer
+from modules.training.splits import ToTraining
 
 if TYPE_CHECKING:
     from tfx.components import FnArgs
@@ -62,11 +63,21 @@ def _task(
         ),
         description=asdict(hparams.model),
         preprocess=_preprocess(hparams.image_feature, size),
-        augment=_shift_fn(hparams),
+        to_training=_random_part(hparams, size),
+        augment=augmentation.of_batches(hparams.model.augment),
         stages=_stages(hparams),
         explain=lambda model, folder, names: saliency.write(
             model, _encoded_examples(hparams, transform, eval_files, size), folder, names
         ),
+    )
+
+
+def _random_part(hparams: ImageHparams, size: dict[str, int]) -> ToTraining | None:
+    area = hparams.model.augment.area
+    if area >= 1:
+        return None
+    return lambda features, seed: decode_part(
+        tf.reshape(features[hparams.image_feature], []), seed, area=area, **size
     )
 
 
@@ -113,18 +124,3 @@ def _moments(patterns: Sequence[str], transform: tft.TFTransformOutput) -> tuple
     wanted = {name: spec[name] for name in (contract.IMAGE_MEAN, contract.IMAGE_VARIANCE)}
     first = next(iter(input_pipeline.read_examples(patterns, wanted).take(1)))
     return first[contract.IMAGE_MEAN].numpy().tolist(), first[contract.IMAGE_VARIANCE].numpy().tolist()
-
-
-def _shift_fn(hparams: ImageHparams) -> input_pipeline.Augment | None:
-    """Moves each batch by up to `augment_shift` pixels, edges repeated."""
-    shift = hparams.model.augment_shift
-    if not shift:
-        return None
-
-    def apply(images: tf.Tensor, labels: tf.Tensor, *, seed: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        padding = [[0, 0], [shift, shift], [shift, shift], [0, 0]]
-        padded = tf.pad(images, padding, mode="SYMMETRIC")
-        moved = tf.image.stateless_random_crop(padded, tf.shape(images), seed)
-        return tf.ensure_shape(moved, images.shape), labels
-
-    return apply

@@ -16,14 +16,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import keras
-import numpy as np
 import tensorflow as tf
 import tensorflow_transform as tft
 
 from modules import contract, export, input_pipeline
-from modules.errors import TrainingError
 from modules.hparams import TrainHparams
-from modules.training import identity, transfer, workers
+from modules.training import identity, splits, transfer, workers
 from modules.training.checkpoints import CheckpointStore
 from modules.training.compression import Compression
 from modules.training.extensions import Extension
@@ -54,6 +52,7 @@ class Task:
         features: transformed features that make one example.
         label: transformed feature with the class id, or for a regression the number.
         to_input: those features of one example to the model's input.
+        to_training: the same with a seed, where training takes a random part of an example.
         build: number of classes to a new model, (B, ...) float32 to (B, C) probabilities.
         description: JSON-like; two models that differ in it share no checkpoints.
         preprocess: signature -> function from raw inputs (B,) string to the model's input.
@@ -72,6 +71,7 @@ class Task:
     build: Callable[[int], keras.Model]
     description: Any
     preprocess: Mapping[str, export.Preprocess]
+    to_training: splits.ToTraining | None = None
     augment: input_pipeline.Augment | None = None
     resources: Mapping[str, Any] = field(default_factory=dict)
     regression: bool = False
@@ -105,11 +105,8 @@ def run(fn_args: FnArgs, run_fn: str, train: TrainHparams, state_root: str, make
     transform = tft.TFTransformOutput(fn_args.transform_output)
     task = make_task(transform)
     names = [] if task.regression else _class_names(transform)
-    training = _split(fn_args.train_files, transform, task, len(names))
-    validation = _split(fn_args.eval_files, transform, task, len(names))
-    count = count_numbers if task.regression else count_classes
-    class_counts = count(training, "train", names)
-    count(validation, "validation", names)
+    sources = _sources(fn_args, transform, task, names)
+    loaded = splits.load(sources, train, augment=task.augment, work_folder=state_root)
     with session.scope():
         model = task.build(len(names))
         last_epochs = task.stages[-1].epochs if task.stages else train.epochs
@@ -121,20 +118,15 @@ def run(fn_args: FnArgs, run_fn: str, train: TrainHparams, state_root: str, make
     report = transfer.fit(
         model,
         task.stages,
-        input_pipeline.TrainingStream(
-            training,
-            examples=sum(class_counts),
-            batch_size=train.batch_size,
-            seed=train.seed,
-            augment=task.augment,
-        ),
-        input_pipeline.evaluation_batches(validation, batch_size=train.batch_size),
+        loaded.stream,
+        loaded.validation,
         session,
         store=store,
-        class_counts=class_counts,
+        class_counts=loaded.class_counts,
         extensions=extensions,
         board_folder=fn_args.model_run_dir if train.tensorboard else "",
     )
+    report = replace(report, choices={**report.choices, "input": loaded.record})
     if session.is_chief:
         served = compression.finish(task.finish(_servable(model, session, lambda: task.build(len(names)))))
         _save(fn_args, served, names, task, report)
@@ -146,68 +138,18 @@ def _class_names(transform: tft.TFTransformOutput) -> list[str]:
     return [name.decode() for name in transform.vocabulary_by_name(contract.LABEL_VOCABULARY)]
 
 
-def _split(
-    patterns: Sequence[str], transform: tft.TFTransformOutput, task: Task, class_count: int
-) -> tf.data.Dataset:
-    """Single (input, label) pairs, made once and kept in memory: one-hot labels, or numbers."""
+def _sources(
+    fn_args: FnArgs, transform: tft.TFTransformOutput, task: Task, names: Sequence[str]
+) -> splits.Sources:
     spec = transform.transformed_feature_spec()
-    wanted = {name: spec[name] for name in (*task.features, task.label)}
-
-    def pair(features: dict[str, tf.Tensor]) -> tuple[tf.Tensor, tf.Tensor]:
-        label = tf.reshape(features[task.label], [])
-        return task.to_input(features), label if task.regression else tf.one_hot(label, class_count)
-
-    dataset = input_pipeline.read_examples(patterns, wanted)
-    return dataset.map(pair, num_parallel_calls=input_pipeline.AUTOTUNE).cache()
-
-
-def count_classes(dataset: tf.data.Dataset, split: str, class_names: Sequence[str]) -> list[int]:
-    """Reads the split once (which fills its cache), checks labels, and counts each class.
-
-    Raises:
-        TrainingError: the split is empty, or has a label that training has not.
-    """
-    count = 0
-    counts = np.zeros(len(class_names), np.int64)
-    for _, labels in dataset.batch(1024).as_numpy_iterator():
-        if not np.all(labels.sum(axis=1) == 1):
-            raise TrainingError(
-                f"The {split} split has a label that the training split has not",
-                place=f"split {split}, example {count + int(np.argmin(labels.sum(axis=1)))}",
-                remedy=f"Classes seen in training: {', '.join(class_names)}. Correct the label, or add data.",
-            )
-        count += len(labels)
-        counts += labels.sum(axis=0).astype(np.int64)
-    if not count:
-        raise _empty(split)
-    return [int(value) for value in counts]
-
-
-def count_numbers(dataset: tf.data.Dataset, split: str, class_names: Sequence[str]) -> list[int]:
-    """Reads the split once (which fills its cache), checks labels, and returns how many there are.
-
-    Raises:
-        TrainingError: the split is empty, or has a label that is no finite number.
-    """
-    count = 0
-    for _, labels in dataset.batch(1024).as_numpy_iterator():
-        if not np.all(np.isfinite(labels)):
-            raise TrainingError(
-                f"The {split} split has a label that is no finite number",
-                place=f"split {split}, example {count + int(np.argmin(np.isfinite(labels)))}",
-                remedy="Correct the label, or leave the example out.",
-            )
-        count += len(labels)
-    if not count:
-        raise _empty(split)
-    return [count]
-
-
-def _empty(split: str) -> TrainingError:
-    return TrainingError(
-        f"The {split} split is empty",
-        place=f"split {split}",
-        remedy="Give it a larger share (data.splits), or more data.",
+    return splits.Sources(
+        train=fn_args.train_files,
+        validation=fn_args.eval_files,
+        features={name: spec[name] for name in task.features},
+        label=(task.label, spec[task.label]),
+        class_names=names,
+        to_input=task.to_input,
+        to_training=task.to_training,
     )
 
 

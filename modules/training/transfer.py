@@ -123,9 +123,10 @@ def _on_features(
 ) -> FitReport:
     with session.scope():
         backbone, head = freezing.cut(model)
-    features = _features(backbone, stream.dataset.batch(_FEATURE_BATCH))
+    unchanged = stream.dataset if stream.unchanged is None else stream.unchanged
+    features = _features(backbone, unchanged.batch(_FEATURE_BATCH))
     held_out = _features(backbone, validation)
-    replaced = replace(stream, dataset=features, augment=None)
+    replaced = replace(stream, dataset=features, augment=None, each=None, unchanged=None)
     batches = held_out.batch(stream.batch_size)
     return loop.fit(head, replaced, batches, session, **others)
 

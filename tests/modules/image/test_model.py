@@ -19,7 +19,6 @@ def hparams(**changes) -> ImageModelHparams:
         "filters": (8, 16),
         "blocks_per_stage": 1,
         "dropout": 0.1,
-        "augment_shift": 0,
     }
     return ImageModelHparams(**{**settings, **changes})
 
