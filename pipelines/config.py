@@ -60,6 +60,15 @@ class Experiment(Stage):
             return {**raw, "model": {"family": "image", **model}}
         return raw
 
+    @model_validator(mode="after")
+    def _loss_of_the_task(self) -> Experiment:
+        regression = getattr(self.model, "task", "") == "regression"
+        of_classes = self.train.loss in ("cross_entropy", "focal")
+        if "loss" in self.train.model_fields_set and regression == of_classes:
+            task = "regression" if regression else "classification"
+            raise ValueError(f"train.loss={self.train.loss} does not fit a {task}")
+        return self
+
     @property
     def model_name(self) -> str:
         """The model's name in the serving folder."""

@@ -38,6 +38,8 @@ TRAIN, VALIDATION, TEST = inputs.SPLITS
 PREPROCESSING_FN = "modules.{family}.preprocessing.preprocessing_fn"
 RUN_FN = "modules.{family}.trainer.run_fn"
 
+CLASS_LOSSES = ("cross_entropy", "focal")
+
 FINGERPRINT = "code_fingerprint"
 """Execution property of every node, so that changed code is a cache miss."""
 
@@ -168,6 +170,8 @@ def _hparams(experiment: Experiment) -> dict[str, Any]:
     model, train = experiment.model, experiment.train.model_dump()
     if model.family == "tabular":
         names = set(hparams.field_names(hparams.TabularModelHparams))
+        if evaluation.is_regression(experiment) and train["loss"] in CLASS_LOSSES:
+            train["loss"] = "mse"
         return {"inputs": _inputs(experiment), "model": model.model_dump(include=names), "train": train}
     return {
         "image_feature": experiment.data.image,

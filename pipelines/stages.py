@@ -498,6 +498,12 @@ class Evaluation(Stage):
     max_drop: Annotated[float, Field(ge=0, le=1)] = Field(
         0.01, description="Accuracy that may be lost against the latest blessed model."
     )
+    max_error: Annotated[float, Field(gt=0)] | None = Field(
+        None, description="Regression: mean absolute error overall, in the label's unit; no limit by default."
+    )
+    max_error_rise: Annotated[float, Field(ge=0)] = Field(
+        0.02, description="Regression: share of the latest blessed model's error that may be added to it."
+    )
 
 
 class Infra(Stage):
