@@ -221,7 +221,6 @@ class ImageModelHparams:
     patch: int = 4
     normalization: str = "auto"
     weights: str = "none"
-    weights_digest: str = ""
     freeze: int | str = "none"
     cache_features: bool = True
     unfreeze: tuple[UnfreezeHparams, ...] = ()
@@ -244,6 +243,7 @@ class ImageHparams:
     model: ImageModelHparams
     train: TrainHparams
     state_root: str = ""
+    weights_digest: str = ""
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any]) -> Self:
@@ -258,6 +258,7 @@ class ImageHparams:
             model=ImageModelHparams.from_config(config["model"]),
             train=TrainHparams.from_config(config["train"]),
             state_root=config.get("state_root", ""),
+            weights_digest=config.get("weights_digest", ""),
         )
 
 

@@ -38,6 +38,8 @@ TRAIN, VALIDATION, TEST = inputs.SPLITS
 PREPROCESSING_FN = "modules.{family}.preprocessing.preprocessing_fn"
 RUN_FN = "modules.{family}.trainer.run_fn"
 
+_NAMED_WEIGHTS = ("none", "imagenet")
+
 CLASS_LOSSES = ("cross_entropy", "focal")
 
 FINGERPRINT = "code_fingerprint"
@@ -176,28 +178,32 @@ def _hparams(experiment: Experiment) -> dict[str, Any]:
     return {
         "image_feature": experiment.data.image,
         "label_feature": experiment.data.label,
-        "model": {**model.model_dump(exclude={"family"}), **_weights(model.weights)},
+        "model": {**model.model_dump(exclude={"family"}), "weights": _weights_path(model.weights)},
         "train": train,
+        "weights_digest": _weights_digest(model.weights),
     }
 
 
-def _weights(weights: str) -> dict[str, str]:
-    """Pretrained weights by their whole path and their content, since both count.
+def _weights_path(weights: str) -> str:
+    return weights if weights in _NAMED_WEIGHTS else str(Path(weights).expanduser().absolute())
+
+
+def _weights_digest(weights: str) -> str:
+    """Digest of a file's content, so that another one under the same name is noticed.
 
     Raises:
         InputError: there is no such file.
     """
-    if weights in ("none", "imagenet"):
-        return {}
-    path = Path(weights).expanduser().absolute()
+    if weights in _NAMED_WEIGHTS:
+        return ""
+    path = Path(weights).expanduser()
     if not path.exists():
         raise InputError(
             "The file with the weights does not exist",
             place=weights,
             remedy="Check model.weights: none, imagenet, a .keras or .weights.h5 file, or a SavedModel.",
         )
-    files = sorted(item for item in path.rglob("*") if item.is_file()) if path.is_dir() else [path]
-    return {"weights": str(path), "weights_digest": inputs.digest(map(str, files))}
+    return inputs.digest_of_tree(path)
 
 
 def _trainer(
@@ -226,7 +232,7 @@ def _with_teacher(experiment: Experiment, workspace: Workspace) -> dict[str, Any
     distill = experiment.train.distill
     if distill is not None:
         path = teachers.teacher_path(distill.teacher, workspace, features=distill.feature_weight > 0)
-        told["train"]["distill"] |= {"teacher": str(path), "teacher_digest": teachers.digest(path)}
+        told["train"]["distill"] |= {"teacher": str(path), "teacher_digest": inputs.digest_of_tree(path)}
     return told
 
 

@@ -255,6 +255,16 @@ def digest(files: Iterable[str]) -> str:
     return total.hexdigest()
 
 
+def digest_of_tree(path: Path) -> str:
+    """The digest of a file, or of all files below a folder.
+
+    Raises:
+        InputError: a file cannot be read.
+    """
+    files = sorted(item for item in path.rglob("*") if item.is_file()) if path.is_dir() else [path]
+    return digest(map(str, files))
+
+
 def _file_digest(path: Path) -> str:
     with open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

@@ -12,7 +12,6 @@ from pathlib import Path
 
 from components.serving import manifest
 from components.serving_pusher import root as serving_root
-from pipelines import inputs
 from pipelines.errors import InputError, nearest
 from pipelines.lineage.store import Store
 from pipelines.workspace import Workspace
@@ -50,12 +49,6 @@ def teacher_path(teacher: str, workspace: Workspace, *, features: bool) -> Path:
             remedy=f"Run its experiment first, or name a file. {hint}".strip(),
         )
     return _trained(folder, workspace, features)
-
-
-def digest(path: Path) -> str:
-    """Digest of the teacher's content, by which its student is cached."""
-    files = sorted(item for item in path.rglob("*") if item.is_file()) if path.is_dir() else [path]
-    return inputs.digest(map(str, files))
 
 
 def _version_folder(root: Path, version: str) -> Path | None:

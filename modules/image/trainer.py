@@ -61,7 +61,7 @@ def _task(
         build=lambda class_count: image_model.build(
             hparams.model, class_count=class_count, mean=mean, variance=variance
         ),
-        description=asdict(hparams.model),
+        description=[asdict(hparams.model), hparams.weights_digest],
         preprocess=_preprocess(hparams.image_feature, size),
         to_training=_random_part(hparams, size),
         augment=augmentation.of_batches(hparams.model.augment),

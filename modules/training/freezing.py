@@ -11,8 +11,6 @@ statistics and leaves them alone, dropout still drops.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import keras
 
 from modules.errors import TrainingError
@@ -98,8 +96,3 @@ def cut(model: keras.Model) -> tuple[keras.Model, keras.Model]:
     """
     pooled = model.get_layer(POOL).output
     return keras.Model(model.inputs[0], pooled), keras.Model(pooled, model.outputs[0])
-
-
-def trained(model: keras.Model) -> Sequence[str]:
-    """Paths of the variables that training changes by gradients."""
-    return [variable.path for variable in model.trainable_variables]

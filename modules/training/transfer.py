@@ -133,7 +133,9 @@ def _on_features(
 
 def _features(backbone: keras.Model, batches: tf.data.Dataset) -> tf.data.Dataset:
     """Single (features, label) pairs, computed now: (D,) float32 each, kept in memory."""
-    compute = tf.function(lambda images: backbone(images, training=False), reduce_retracing=True)
+    spec = batches.element_spec[0]
+    any_rows = tf.TensorSpec((None, *spec.shape[1:]), spec.dtype)
+    compute = tf.function(lambda images: backbone(images, training=False), input_signature=[any_rows])
     pairs = [(np.asarray(compute(images), np.float32), np.asarray(labels)) for images, labels in batches]
     features, labels = (np.concatenate(parts) for parts in zip(*pairs, strict=True))
     return tf.data.Dataset.from_tensor_slices((features, labels))

@@ -76,7 +76,7 @@ def test_stages_follow_each_other_and_are_reported_together() -> None:
     assert report.epochs == 5 and len(report.history["val_loss"]) == 5
     assert 3 <= report.best_epoch <= 5
     assert [item["freeze"] for item in report.choices["stages"]] == ["all", 3]
-    assert "15 of 155 weights are trained on features computed once" in lines[0]
+    assert "15 of 263 weights are trained on features computed once" in lines[0]
     assert all(layer.trainable for layer in trained.layers)
 
 
