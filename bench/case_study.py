@@ -32,6 +32,7 @@ from bench import common
 from bench.common import Figure
 
 CLASSES = 10
+QUANTIZED = "quantized (int8, LiteRT)"
 _LATENCY_CALLS = 40
 
 
@@ -253,7 +254,7 @@ def quantize(model: str, scale: Scale, folder: str) -> Measured:
 
     scores = np.stack([answer(at) for at in range(len(x_test))])
     return Measured(
-        name="quantized (int8, LiteRT)",
+        name=QUANTIZED,
         rate=0.0,
         megabytes=len(content) / 1e6,
         accuracy=float(np.mean(scores.argmax(axis=1) == y_test)),
