@@ -7,7 +7,7 @@ pixels = decode_part(encoded, seed, area=0.3, height=96, width=96, channels=3)  
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from functools import partial
 
 import tensorflow as tf
 
@@ -39,9 +39,12 @@ def decode_image(encoded: tf.Tensor, *, height: int, width: int, channels: int) 
     """
     if channels == 4:  # of which there are no JPEGs
         return _resized(_whole(encoded, channels), height, width)
-    reduced = [_reduced(encoded, channels, ratio) for ratio in _REDUCTIONS]
-    pixels = tf.switch_case(_reduction(encoded, height, width), [lambda: _whole(encoded, channels), *reduced])
-    return _resized(pixels, height, width)
+    reduction = _reduction(encoded, height, width)
+    decode = partial(_whole, encoded, channels)
+    for place, ratio in enumerate(_REDUCTIONS, start=1):
+        # Nested conditions: Transform cannot take a switch of several cases.
+        decode = partial(tf.cond, reduction >= place, partial(_reduced, encoded, channels, ratio), decode)
+    return _resized(decode(), height, width)
 
 
 def _whole(encoded: tf.Tensor, channels: int) -> tf.Tensor:
@@ -49,8 +52,8 @@ def _whole(encoded: tf.Tensor, channels: int) -> tf.Tensor:
     return tf.ensure_shape(pixels, (None, None, channels))
 
 
-def _reduced(encoded: tf.Tensor, channels: int, ratio: int) -> Callable[[], tf.Tensor]:
-    return lambda: tf.io.decode_jpeg(encoded, channels=channels, ratio=ratio)
+def _reduced(encoded: tf.Tensor, channels: int, ratio: int) -> tf.Tensor:
+    return tf.io.decode_jpeg(encoded, channels=channels, ratio=ratio)
 
 
 def _reduction(encoded: tf.Tensor, height: int, width: int) -> tf.Tensor:

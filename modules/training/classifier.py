@@ -1,4 +1,4 @@
-"""Trains a classifier from transformed examples, whatever they are of.
+"""Trains a model of classes or numbers from transformed examples, whatever they are of.
 
     run(fn_args, f"{__name__}.run_fn", hparams, make_task)
 
@@ -21,8 +21,9 @@ import tensorflow_transform as tft
 
 from modules import contract, export, input_pipeline
 from modules.hparams import TrainHparams
-from modules.training import identity, loop, splits, workers
+from modules.training import identity, splits, transfer, workers
 from modules.training.checkpoints import CheckpointStore
+from modules.training.compression import Compression
 from modules.training.extensions import Extension
 from modules.training.report import FitReport
 from modules.training.session import Session, in_float32, prepare
@@ -58,6 +59,10 @@ def _from_scratch(model: keras.Model, start: Start) -> None:
     return None
 
 
+def _unexplained(model: keras.Model, folder: Path, class_names: Sequence[str]) -> None:
+    """Models of other things than images have no pictures."""
+
+
 def _as_it_is(model: keras.Model) -> keras.Model:
     return model
 
@@ -68,7 +73,7 @@ class Task:
 
     Attributes:
         features: transformed features that make one example.
-        label: transformed feature with the class id.
+        label: transformed feature with the class id, or for a regression the number.
         to_input: those features of one example to the model's input.
         to_training: the same with a seed, where training takes a random part of an example.
         build: number of classes to a new model, (B, ...) float32 to (B, C) probabilities.
@@ -78,6 +83,9 @@ class Task:
         resources: what the preprocessing functions hold, to be saved with them.
         batching: how examples come together; needed where their shapes differ.
         prepare: gives a new model its first weights; not called where a checkpoint will.
+        regression: whether the label is a number; the model then gives (B,) float32.
+        explain: writes pictures of mistakes from the trained model, the run's folder and the class names.
+        stages: parts of the training that differ in what is frozen; none for one part.
         extend: what is added to losses and steps of a new model; called in the strategy's scope.
         finish: the trained model in float32 to the one that is written.
     """
@@ -93,6 +101,9 @@ class Task:
     resources: Mapping[str, Any] = field(default_factory=dict)
     batching: input_pipeline.Batching = input_pipeline.plain_batches
     prepare: Callable[[keras.Model, Start], None] = _from_scratch
+    regression: bool = False
+    explain: Callable[[keras.Model, Path, Sequence[str]], Any] = _unexplained
+    stages: Sequence[transfer.Stage] = ()
     extend: Callable[[keras.Model], Sequence[Extension]] = _without_extensions
     finish: Callable[[keras.Model], keras.Model] = _as_it_is
 
@@ -119,20 +130,25 @@ def run(fn_args: FnArgs, run_fn: str, train: TrainHparams, state_root: str, make
         return
     session = prepare(train)
     transform = tft.TFTransformOutput(fn_args.transform_output)
-    names = [name.decode() for name in transform.vocabulary_by_name(contract.LABEL_VOCABULARY)]
     task = make_task(transform)
+    names = [] if task.regression else _class_names(transform)
     sources = _sources(fn_args, transform, task, names)
     loaded = splits.load(sources, train, augment=task.augment, work_folder=state_root)
     with session.scope():
         model = task.build(len(names))
-        extensions = task.extend(model)
+        last_epochs = task.stages[-1].epochs if task.stages else train.epochs
+        compression = Compression(
+            model, replace(train, epochs=last_epochs), names, replicas=session.placement.replicas
+        )
+        extensions = [*task.extend(model), *compression.extensions]
     store = _store(fn_args, train, state_root, [task.description, names])
     if store is None or store.latest() is None:
         task.prepare(
             model, Start(loaded.pairs, loaded.validation_pairs, sum(loaded.class_counts), session, store)
         )
-    report = loop.fit(
+    report = transfer.fit(
         model,
+        task.stages,
         loaded.stream,
         loaded.validation,
         session,
@@ -143,10 +159,14 @@ def run(fn_args: FnArgs, run_fn: str, train: TrainHparams, state_root: str, make
     )
     report = replace(report, choices={**report.choices, "input": loaded.record})
     if session.is_chief:
-        served = task.finish(_servable(model, session, lambda: task.build(len(names))))
+        served = compression.finish(task.finish(_servable(model, session, lambda: task.build(len(names)))))
         _save(fn_args, served, names, task, report)
         if store is not None:
             store.clear()
+
+
+def _class_names(transform: tft.TFTransformOutput) -> list[str]:
+    return [name.decode() for name in transform.vocabulary_by_name(contract.LABEL_VOCABULARY)]
 
 
 def _sources(
@@ -194,3 +214,4 @@ def _save(
     run_dir = Path(fn_args.model_run_dir)
     run_dir.mkdir(parents=True, exist_ok=True)
     (run_dir / contract.HISTORY_FILE).write_text(json.dumps(report.to_json(), indent=1))
+    task.explain(model, run_dir, class_names)

@@ -16,8 +16,8 @@ SEED = tf.constant([3, 4], tf.int64)
 
 ONE_EACH = [
     {"crop": 2}, {"flip": True}, {"rotation": 20.0}, {"zoom": 0.2}, {"shift": 0.2}, {"brightness": 0.4},
-    {"contrast": 0.6}, {"saturation": 0.8}, {"rand_layers": 2}, {"erase": 1.0}, {"mixup": 0.4}, {"cutmix": 1.0},
-    {"mixup": 0.4, "cutmix": 1.0},
+    {"contrast": 0.6}, {"saturation": 0.8}, {"rand_layers": 2}, {"erase": 1.0}, {"mixup": 0.4},
+    {"cutmix": 1.0}, {"mixup": 0.4, "cutmix": 1.0},
 ]  # fmt: skip
 
 
@@ -64,7 +64,7 @@ def test_both_mixes_take_turns() -> None:
         images = apply(seed, mixup=0.4, cutmix=1.0)[0].numpy()
         mixes = (
             augment.mixup(IMAGES, LABELS, seed, alpha=0.4),
-            augment.cutmix(IMAGES, LABELS, seed, alpha=1.0),
+            augment.cutmix(IMAGES, LABELS, seed, alpha=1),
         )
         drawn.add(next(index for index, mix in enumerate(mixes) if np.allclose(mix[0], images)))
     assert drawn == {0, 1}
