@@ -310,7 +310,7 @@ def test_a_cached_run_after_a_rollback_says_what_is_in_service(headrace, first, 
 
 
 def test_pruning_says_first_what_would_go(headrace, first, workspace) -> None:
-    arguments = ("prune", "digits", "--workspace", str(workspace), "--keep", "1")
+    arguments = ("models", "prune", "digits", "--workspace", str(workspace), "--keep", "1")
     assert "Would go    1; with --yes they do" in headrace(*arguments).out
     assert (workspace / "serving" / "digits" / "1").exists()
     assert "Removed     1; recorded as execution" in headrace(*arguments, "--yes").out
