@@ -326,6 +326,7 @@ def _pusher(
         model_name=experiment.model_name,
         split=TEST,
         raw_features=_raw_features(experiment),
+        mirrors=[f"{url.rstrip('/')}/{experiment.model_name}" for url in experiment.push.to],
         server=_push_server(experiment),
     )
 

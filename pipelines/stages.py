@@ -538,9 +538,23 @@ class Push(Stage):
     """Where the model goes."""
 
     model: str | None = Field(None, description="Name under serving/; the experiment's when not given.")
+    to: list[str] = Field(
+        [],
+        description="Folders or URLs (s3://, gs://, file://, any that fsspec knows) that get copies of "
+        "what is in service, below a folder of the model's name; the workspace's own folder stays the first.",
+    )
     server: PushServer | None = Field(
         None, description="Asked after each push; a version that it does not serve well is withdrawn."
     )
+
+    @field_validator("to")
+    @classmethod
+    def _without_secrets(cls, urls: list[str]) -> list[str]:
+        for url in urls:
+            if "@" in url.partition("://")[2].partition("/")[0]:
+                # Not shown: it would be in the error's text, and in a log.
+                raise ValueError("an address holds a user or a password; give them by the environment")
+        return urls
 
 
 class Beam(Stage):
