@@ -32,6 +32,8 @@ COMMANDS = {
     "why": ("pipelines.cli.why", "Say why a version is as it is."),
     "lineage": ("pipelines.cli.lineage", "Show where a model, run or file comes from or leads to."),
     "trace": ("pipelines.cli.trace", "Say which version was serving at a time."),
+    "doctor": ("pipelines.cli.doctor", "Look at what this installation stands on, and what it lacks."),
+    "completion": ("pipelines.cli.completion", "Print the completion of a shell: bash, zsh or fish."),
     "diff": ("pipelines.cli.diff", "Say what differs between two runs."),
 }
 
@@ -57,8 +59,28 @@ class LazyGroup(click.Group):
             formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
 
 
+def _print_version(ctx: click.Context, param: click.Parameter, asked: bool) -> None:
+    if not asked or ctx.resilient_parsing:
+        return
+    from importlib import metadata
+
+    from pipelines import doctor
+
+    click.echo(f"headrace {metadata.version('headrace')}")
+    for name, version in doctor.versions().items():
+        click.echo(f"  {name} {version}")
+    ctx.exit()
+
+
 @click.command(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(package_name="headrace", prog_name="headrace")
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_print_version,
+    help="Print the version, and of what it stands on.",
+)
 @click.option("--debug", is_flag=True, help="Show the traceback of an error.")
 @click.pass_context
 def cli(ctx: click.Context, debug: bool) -> None:

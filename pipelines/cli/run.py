@@ -8,6 +8,7 @@ import click
 from rich.console import Console
 
 from pipelines import config
+from pipelines.cli import names
 from pipelines.cli.options import workspace_option
 from pipelines.cli.progress import ConsoleProgress
 from pipelines.cli.screen import output_apart
@@ -18,7 +19,7 @@ from pipelines.workspace import Workspace
 
 
 @click.command("run")
-@click.argument("experiment")
+@click.argument("experiment", shell_complete=names.experiments)
 @click.option(
     "--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Override one value; repeatable."
 )
