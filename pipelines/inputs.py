@@ -17,7 +17,7 @@ from components.example_gen.request import FeatureRule, Request, Source, SplitBy
 from components.example_gen.sources import SPLIT_FOLDERS, list_images
 from pipelines import spans
 from pipelines.config import Experiment
-from pipelines.datasets import digits, languages, taxi
+from pipelines.datasets import digits, fashion, languages, taxi
 from pipelines.errors import InputError
 from pipelines.stages import Data
 from pipelines.workspace import Workspace
@@ -51,6 +51,10 @@ def resolve(experiment: Experiment, workspace: Workspace) -> Resolved:
     if data.source == "digits":
         root = digits.write(workspace.data / "digits")
         return _resolve_files(experiment, _sources([root], "tfrecord", -1), "tfrecord", -1)
+    if data.source == "fashion":
+        root = fashion.write(workspace.data / "fashion")
+        sources = [Source(str(path), split=path.parent.name) for path in sorted(root.glob("*/*.tfrecord"))]
+        return _resolve_files(experiment, sources, "tfrecord", -1)
     if data.source == "taxi":
         return _resolve_files(experiment, _sources([taxi.path()], "csv", -1), "csv", -1)
     if data.source == "languages":
@@ -258,6 +262,16 @@ def digest(files: Iterable[str]) -> str:
                 f"A data file cannot be read: {error.strerror}", place=name, remedy="Check its permissions."
             ) from error
     return total.hexdigest()
+
+
+def digest_of_tree(path: Path) -> str:
+    """The digest of a file, or of all files below a folder.
+
+    Raises:
+        InputError: a file cannot be read.
+    """
+    files = sorted(item for item in path.rglob("*") if item.is_file()) if path.is_dir() else [path]
+    return digest(map(str, files))
 
 
 def _file_digest(path: Path) -> str:

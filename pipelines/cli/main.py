@@ -14,6 +14,7 @@ from pipelines.errors import HeadraceError, nearest
 # name -> (module, one-line help): help is shown without importing any of them.
 COMMANDS = {
     "experiments": ("pipelines.cli.experiments", "List the experiments that ship."),
+    "init": ("pipelines.cli.init", "Make a project folder with an experiment and a network of your own."),
     "run": ("pipelines.cli.run", "Run an experiment: data to pushed model."),
     "runs": ("pipelines.cli.runs", "List the runs of a workspace."),
     "show": ("pipelines.cli.show", "Show one run, node by node."),
