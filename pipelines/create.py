@@ -251,9 +251,12 @@ def _rewriter(experiment: Experiment, trainer: Any, examples: channel.BaseChanne
             },
             scores=names.OUTPUT_SCORES,
             classes=names.OUTPUT_CLASSES,
+            keras_model=names.KERAS_MODEL,
         ),
         split=VALIDATION,
+        calibration_split=TRAIN,
         label=experiment.data.label,
+        slices=[experiment.data.label],
     )
 
 
@@ -286,6 +289,7 @@ def _infra_validator(
         model=rewriter.outputs["servable"],
         examples=examples,
         rewrite_report=rewriter.outputs["report"],
+        target=experiment.rewrite.target,
         split=VALIDATION,
         raw_features=_raw_features(experiment),
         examples_count=experiment.infra.examples,

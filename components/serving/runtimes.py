@@ -6,7 +6,8 @@
     answer.classes                                 # (B, C) string
 
 Judging, evaluation and infra validation all go through this, so a format is
-taught once: a class with this interface, and a line in RUNTIMES.
+taught once: a class with this interface, and a line in RUNTIMES. Formats that
+take tensors have a core in `cores`, and a SavedModel beside it makes the tensors.
 """
 
 from __future__ import annotations
@@ -14,14 +15,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import tensorflow as tf
 
 from components.errors import ServableError
-from components.serving import manifest
-from components.serving.servable import Servable, version_folder
+from components.serving import cores, manifest
+from components.serving.servable import PREPROCESSING, Servable, version_folder
 
 
 @dataclass(frozen=True)
@@ -51,20 +52,9 @@ class SavedModelRuntime:
 
     def __init__(self, folder: Path, servable: Servable) -> None:
         self.servable = servable
-        try:
-            # Kept: signatures do not keep the variables they use alive.
-            self._model = tf.saved_model.load(str(folder))
-        except (OSError, ValueError, tf.errors.OpError) as error:
-            raise ServableError(
-                f"A SavedModel does not load: {error}", place=str(folder), remedy="Run the Rewriter again."
-            ) from error
+        # Kept: signatures do not keep the variables they use alive.
+        self._model = _load_saved_model(folder, servable)
         self._inputs = {item.name: item.input for item in servable.signatures}
-        missing = [name for name in self._inputs if name not in self._model.signatures]
-        if missing:
-            raise ServableError(
-                f"A SavedModel lacks the signature {missing[0]!r}; it has {sorted(self._model.signatures)}",
-                place=str(folder),
-            )
 
     def predict(self, raw: Sequence[bytes], signature: str | None = None) -> Answer:
         name = signature or self.servable.signatures[0].name
@@ -76,7 +66,53 @@ class SavedModelRuntime:
         )
 
 
-RUNTIMES: dict[str, Callable[[Path, Servable], Runtime]] = {"saved_model": SavedModelRuntime}
+class TensorRuntime:
+    """A model that takes tensors, behind the SavedModel that makes them."""
+
+    def __init__(self, folder: Path, servable: Servable) -> None:
+        if servable.core is None:
+            raise ServableError(
+                "A servable's manifest does not say what takes its tensors", place=str(folder)
+            )
+        self.servable = servable
+        self._before = _load_saved_model(folder / PREPROCESSING, servable)
+        self._inputs = {item.name: item.input for item in servable.signatures}
+        self._input = servable.core.input
+        self._core = cores.open_core(servable.runtime, folder / servable.core.file)
+
+    def tensors(self, raw: Sequence[bytes], signature: str | None = None) -> np.ndarray:
+        """What the core is given for B raw inputs: (B, ...)."""
+        name = signature or self.servable.signatures[0].name
+        made = self._before.signatures[name](**{self._inputs[name]: tf.constant(list(raw), tf.string)})
+        return np.asarray(made[self._input].numpy())
+
+    def predict(self, raw: Sequence[bytes], signature: str | None = None) -> Answer:
+        scores = self._core(self.tensors(raw, signature))
+        row = np.array([self.servable.class_names], dtype=object)
+        return Answer(scores=scores, classes=np.repeat(row, len(scores), axis=0))
+
+
+def _load_saved_model(folder: Path, servable: Servable) -> Any:
+    try:
+        loaded = tf.saved_model.load(str(folder))
+    except (OSError, ValueError, tf.errors.OpError) as error:
+        raise ServableError(
+            f"A SavedModel does not load: {error}", place=str(folder), remedy="Run the Rewriter again."
+        ) from error
+    missing = [item.name for item in servable.signatures if item.name not in loaded.signatures]
+    if missing:
+        raise ServableError(
+            f"A SavedModel lacks the signature {missing[0]!r}; it has {sorted(loaded.signatures)}",
+            place=str(folder),
+        )
+    return loaded
+
+
+RUNTIMES: dict[str, Callable[[Path, Servable], Runtime]] = {
+    "saved_model": SavedModelRuntime,
+    "litert": TensorRuntime,
+    "onnxruntime": TensorRuntime,
+}
 
 
 def load(uri: str | Path) -> Runtime:
