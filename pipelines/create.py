@@ -237,6 +237,7 @@ def _with_teacher(experiment: Experiment, workspace: Workspace) -> dict[str, Any
 
 
 def _rewriter(experiment: Experiment, trainer: Any, examples: channel.BaseChannel) -> Rewriter:
+    regression = evaluation.is_regression(experiment)
     return Rewriter(
         model=trainer.outputs["model"],
         examples=examples,
@@ -249,14 +250,14 @@ def _rewriter(experiment: Experiment, trainer: Any, examples: channel.BaseChanne
                 name: names.PREPROCESS_FUNCTIONS[name]
                 for name in names.FAMILY_SIGNATURES[experiment.model.family]
             },
-            scores=names.OUTPUT_SCORES,
-            classes=names.OUTPUT_CLASSES,
+            scores=names.OUTPUT_VALUES if regression else names.OUTPUT_SCORES,
+            classes="" if regression else names.OUTPUT_CLASSES,
             keras_model=names.KERAS_MODEL,
         ),
         split=VALIDATION,
         calibration_split=TRAIN,
         label=experiment.data.label,
-        slices=[experiment.data.label],
+        slices=[] if regression else [experiment.data.label],
     )
 
 

@@ -187,8 +187,10 @@ def compare(
     if any(tuple(row) != class_names for row in classes):
         faults.append(f"class names differ from {list(class_names)}")
     difference = np.abs(scores - judged).max() if scores.size else 0.0
-    if not difference <= expected.tolerance:
+    # Probabilities are at most 1; a regression's numbers have a size of their own.
+    tolerance = expected.tolerance * (1.0 if class_names else max(1.0, float(np.abs(judged).max())))
+    if not difference <= tolerance:
         faults.append(
-            f"answers differ from the judged ones by up to {difference:.2e} (at most {expected.tolerance:.2g})"
+            f"answers differ from the judged ones by up to {difference:.2e} (at most {tolerance:.2g})"
         )
     return faults

@@ -56,8 +56,8 @@ class Contract:
         preprocessing: sub-module with the functions that feed the core.
         signatures: signature -> (function in `preprocessing`, input name); the
             first takes serialized Examples.
-        scores: output name.
-        classes: output name.
+        scores: output name; of a regression the name of its numbers.
+        classes: output name; empty for a regression.
         keras_model: the `.keras` file, relative to the model's artifact folder;
             empty where there is none.
         modules: modules to import before that file is read, which register its layers.
@@ -180,6 +180,8 @@ class TrainedModel:
 
         def finish(tensor: tf.Tensor) -> dict[str, tf.Tensor]:
             scores = core(tensor)
+            if not names:
+                return {self.contract.scores: scores}
             row = tf.constant([names], tf.string)
             return {
                 self.contract.scores: scores,

@@ -18,6 +18,7 @@ from components.rewriter.bounds import (
     drop_lower_bound,
     drop_upper_bound,
     examples_needed,
+    mean_upper_bound,
     median_upper_bound,
 )
 from components.rewriter.catalogue import Objective
@@ -73,6 +74,21 @@ class SliceFigures:
 
 
 @dataclass(frozen=True)
+class ErrorFigures:
+    """A regression's candidate beside the original.
+
+    Attributes:
+        mean_absolute: error of the candidate, in the label's unit.
+        rise: mean growth of an example's absolute error, in percent of the original's mean.
+        rise_error: standard error of that mean.
+    """
+
+    mean_absolute: float
+    rise: float
+    rise_error: float
+
+
+@dataclass(frozen=True)
 class Figures:
     """What was measured of one candidate, beside the original in the same process.
 
@@ -88,7 +104,7 @@ class Figures:
         latency_ratios: per interleaved round, candidate's median by the original's.
         throughput_ratios: per interleaved round, examples/s at batch 32, candidate's by the original's.
         peak_memory_mb: of the process, with this candidate alone loaded.
-        accuracy: in [0, 1].
+        accuracy: in [0, 1]; 0 for a regression, which has `errors` instead.
         newly_wrong: examples that the original got right and this one does not.
         newly_right: the other way round.
         agreement: share of examples with the same top class, in [0, 1].
@@ -96,6 +112,7 @@ class Figures:
         batch_shift: largest change of any probability between an example alone and in a batch.
         finite: whether all scores are finite numbers.
         slices: the same per slice.
+        errors: of a regression.
     """
 
     name: str
@@ -117,6 +134,7 @@ class Figures:
     batch_shift: float
     finite: bool
     slices: tuple[SliceFigures, ...] = ()
+    errors: ErrorFigures | None = None
 
     @classmethod
     def from_json(cls, text: str) -> Self:
@@ -124,6 +142,7 @@ class Figures:
         raw["latency_ratios"] = tuple(raw["latency_ratios"])
         raw["throughput_ratios"] = tuple(raw["throughput_ratios"])
         raw["slices"] = tuple(SliceFigures(**item) for item in raw["slices"])
+        raw["errors"] = ErrorFigures(**raw["errors"]) if raw.get("errors") else None
         return cls(**raw)
 
 
@@ -174,7 +193,7 @@ class Verdict:
 
 def judge(figures: Figures, policy: Policy) -> Verdict:
     """Applies the gate to one candidate."""
-    bound = drop_upper_bound(figures.newly_wrong, figures.newly_right, figures.examples, policy.confidence)
+    bound = _bound(figures, policy)
     slices = [_judge_slice(item, policy) for item in figures.slices]
     fault = _fault(figures, policy, bound, slices)
     better, text = _is_better(figures, policy)
@@ -187,6 +206,13 @@ def judge(figures: Figures, policy: Policy) -> Verdict:
         figures=figures,
         slices=slices,
     )
+
+
+def _bound(figures: Figures, policy: Policy) -> float:
+    """Upper bound of what is lost: points of accuracy, or percent of a regression's error."""
+    if figures.errors is None:
+        return drop_upper_bound(figures.newly_wrong, figures.newly_right, figures.examples, policy.confidence)
+    return mean_upper_bound(figures.errors.rise, figures.errors.rise_error, policy.confidence)
 
 
 def _fault(figures: Figures, policy: Policy, bound: float, slices: Sequence[SliceVerdict]) -> str:
@@ -221,6 +247,11 @@ def _slice_fails(item: SliceFigures, verdict: SliceVerdict, policy: Policy) -> b
 
 
 def _too_much_drop(figures: Figures, policy: Policy, bound: float) -> str:
+    if figures.errors is not None:
+        return (
+            f"its mean absolute error may be up to {bound:.2f} % larger, over {policy.max_drop:g} % "
+            f"(measured: {figures.errors.rise:+.2f} %)"
+        )
     needed = examples_needed(policy.max_drop, policy.confidence)
     if figures.newly_wrong == 0 or figures.examples < needed:
         return (
@@ -290,7 +321,8 @@ def _size(verdict: Verdict) -> int:
 
 def _advice(verdicts: Sequence[Verdict], policy: Policy) -> str:
     """What to do where there were too few examples for any candidate at all."""
-    counts = {verdict.figures.examples for verdict in verdicts if verdict.figures}
+    judged = [verdict.figures for verdict in verdicts if verdict.figures]
+    counts = {figures.examples for figures in judged if figures.errors is None}
     needed = examples_needed(policy.max_drop, policy.confidence)
     if not counts or max(counts) >= needed:
         return ""

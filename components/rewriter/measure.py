@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from components.rewriter.choose import Figures, SliceFigures
+from components.rewriter.choose import ErrorFigures, Figures, SliceFigures
 from components.serving import examples, runtimes
 from components.serving.runtimes import Runtime
 from components.serving.servable import size_bytes, version_folder
@@ -21,6 +21,8 @@ _MIN_ROUNDS = 7
 _SECONDS = 6.0
 _CALLS_PER_ROUND = 20
 _ALONE = 64
+_SAME = 0.01
+"""Answers of a regression agree within this share of the labels' standard deviation."""
 BATCH = 32
 
 
@@ -40,7 +42,7 @@ class Questions:
 
 
 def measure(candidate_uri: str, original_uri: str, asked: Questions) -> tuple[Figures, np.ndarray]:
-    """Figures of a candidate, and its scores for the records: (N, C) float32.
+    """Figures of a candidate, and its scores for the records: (N, C) float32; of a regression (N,).
 
     Latency and throughput are taken in interleaved rounds, candidate and
     original by turns, so that a machine that slows down slows both.
@@ -71,7 +73,11 @@ def measure(candidate_uri: str, original_uri: str, asked: Questions) -> tuple[Fi
         throughput_ratios=tuple(1.0 / ratio for ratio in batched.ratios),
         peak_memory_mb=peak_memory_mb,
         batch_shift=_batch_shift(candidate, records, scores),
-        **quality(scores, original_scores, asked, original.servable.class_names),
+        **(
+            quality(scores, original_scores, asked, original.servable.class_names)
+            if original.servable.class_names
+            else number_quality(scores, original_scores, asked)
+        ),
     )
     return figures, scores
 
@@ -113,6 +119,36 @@ def quality(
     }
 
 
+def number_quality(values: np.ndarray, original: np.ndarray, asked: Questions) -> dict[str, Any]:
+    """The same of a regression.
+
+    Args:
+        values: (N,) float32, the candidate's.
+        original: (N,) float32.
+        asked: the N records.
+    """
+    labels = examples.numbers_of(asked.records, asked.label).astype(np.float64)
+    if values.shape != original.shape:
+        values = np.full_like(original, np.nan)
+    deviation = float(labels.std()) or 1.0
+    shift = np.abs(values - original) / deviation
+    error, error_original = np.abs(values - labels), np.abs(original - labels)
+    rises = 100.0 * np.nan_to_num(error - error_original, nan=1e9) / max(float(error_original.mean()), 1e-12)
+    return {
+        "accuracy": 0.0,
+        "newly_wrong": 0,
+        "newly_right": 0,
+        "agreement": float((shift < _SAME).mean()),
+        "max_shift": float(np.nan_to_num(shift, nan=1.0, posinf=1.0).max()),
+        "finite": bool(np.isfinite(values).all()),
+        "errors": ErrorFigures(
+            mean_absolute=float(np.nan_to_num(error, nan=1e9, posinf=1e9).mean()),
+            rise=float(rises.mean()),
+            rise_error=float(rises.std() / np.sqrt(len(rises))),
+        ),
+    }
+
+
 def _top(scores: np.ndarray) -> np.ndarray:
     """Top class per row; -1 where a row is not finite, which is never right."""
     return np.where(np.isfinite(scores).all(axis=1), scores.argmax(axis=1), -1)
@@ -140,7 +176,9 @@ def _batch_shift(candidate: Runtime, records: Sequence[bytes], batched: np.ndarr
     alone = runtimes.predict_in_batches(candidate, records[:_ALONE], 1)
     if alone.shape != batched[:_ALONE].shape:
         return 1.0
-    shift = np.abs(alone - batched[:_ALONE])
+    # Of a regression, in its own unit: relative to how much its answers differ.
+    scale = 1.0 if batched.ndim > 1 else max(float(batched.std()), 1e-12)
+    shift = np.abs(alone - batched[:_ALONE]) / scale
     return float(np.nan_to_num(shift, nan=1.0, posinf=1.0).max())
 
 

@@ -2,7 +2,7 @@
 
     runtime = load(servable_uri)
     answer = runtime.predict([example, ...])       # serialized Examples
-    answer.scores                                  # (B, C) float32
+    answer.scores                                  # (B, C) float32; of a regression (B,)
     answer.classes                                 # (B, C) string
 
 Judging, evaluation and infra validation all go through this, so a format is
@@ -30,8 +30,8 @@ class Answer:
     """What a model said of B inputs.
 
     Attributes:
-        scores: (B, C) float32.
-        classes: (B, C) object array of str.
+        scores: (B, C) float32; of a regression, which has no classes, its numbers (B,).
+        classes: (B, C) object array of str; (B, 0) of a regression.
     """
 
     scores: np.ndarray
@@ -59,9 +59,12 @@ class SavedModelRuntime:
     def predict(self, raw: Sequence[bytes], signature: str | None = None) -> Answer:
         name = signature or self.servable.signatures[0].name
         outputs = self._model.signatures[name](**{self._inputs[name]: tf.constant(list(raw), tf.string)})
+        scores = outputs[self.servable.scores].numpy()
+        if not self.servable.class_names:
+            return _numbers(scores)
         classes = outputs[self.servable.classes].numpy()
         return Answer(
-            scores=outputs[self.servable.scores].numpy(),
+            scores=scores,
             classes=np.array([[name.decode() for name in row] for row in classes], dtype=object),
         )
 
@@ -88,8 +91,15 @@ class TensorRuntime:
 
     def predict(self, raw: Sequence[bytes], signature: str | None = None) -> Answer:
         scores = self._core(self.tensors(raw, signature))
+        if not self.servable.class_names:
+            return _numbers(scores)
         row = np.array([self.servable.class_names], dtype=object)
         return Answer(scores=scores, classes=np.repeat(row, len(scores), axis=0))
+
+
+def _numbers(values: np.ndarray) -> Answer:
+    flat = np.reshape(values, -1)
+    return Answer(scores=flat, classes=np.empty((len(flat), 0), object))
 
 
 def _load_saved_model(folder: Path, servable: Servable) -> Any:
@@ -143,8 +153,11 @@ def _open(folder: Path, servable: Servable) -> Runtime:
 
 
 def predict_in_batches(runtime: Runtime, raw: Sequence[bytes], batch_size: int = 64) -> np.ndarray:
-    """The scores of any number of raw inputs: (N, C) float32."""
+    """The scores of any number of raw inputs: (N, C) float32; of a regression (N,)."""
     parts = [
         runtime.predict(raw[start : start + batch_size]).scores for start in range(0, len(raw), batch_size)
     ]
-    return np.concatenate(parts) if parts else np.zeros((0, len(runtime.servable.class_names)), np.float32)
+    if parts:
+        return np.concatenate(parts)
+    count = len(runtime.servable.class_names)
+    return np.zeros((0, count) if count else 0, np.float32)

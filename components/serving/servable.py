@@ -64,10 +64,10 @@ class Servable:
     Attributes:
         runtime: a key of `runtimes.RUNTIMES`.
         technique: the rewrite that made it; `identity` for none.
-        class_names: in the order of the scores.
+        class_names: in the order of the scores; none for a regression.
         signatures: what it answers to; the first takes serialized Examples.
-        scores: name of the (B, C) float32 output.
-        classes: name of the (B, C) string output.
+        scores: name of the (B, C) float32 output, of a regression the (B,) one.
+        classes: name of the (B, C) string output; empty for a regression.
         core: what takes the tensors that `preprocessing` makes; None for a
             SavedModel, which does all of it.
     """

@@ -151,14 +151,16 @@ def _fault(rows: Sequence[dict[str, Any]], canary: Canary, tolerance: float) -> 
     servable = canary.servable
     try:
         scores = np.array([row[servable.scores] for row in rows], np.float64)
-        classes = [tuple(row[servable.classes]) for row in rows]
+        classes = [tuple(row[servable.classes]) if servable.class_names else () for row in rows]
     except (KeyError, TypeError, ValueError) as error:
         return f"its outputs are not as expected ({type(error).__name__}: {error})"
     if scores.shape != canary.scores.shape:
         return f"scores have shape {scores.shape}; expected {canary.scores.shape}"
     if any(row != servable.class_names for row in classes):
         return f"class names differ from {list(servable.class_names)}"
-    return _difference(scores, canary.scores, tolerance)
+    # Probabilities are at most 1; a regression's numbers have a size of their own.
+    scale = 1.0 if servable.class_names else max(1.0, float(np.abs(canary.scores).max()))
+    return _difference(scores, canary.scores, tolerance * scale)
 
 
 def _difference(scores: np.ndarray, known: np.ndarray, tolerance: float) -> str:

@@ -47,6 +47,8 @@ class RawInputModel:
         else:
             (tensor,) = self._before.run(dataclasses.replace(call, outputs=(self._info.input,)))
         scores = self._core(tensor)
+        if not self._servable.class_names:
+            return [np.reshape(scores, -1) for _ in call.outputs]
         names = np.array([[name.encode() for name in self._servable.class_names]], dtype=object)
         outputs = {
             self._servable.scores: scores,
@@ -78,10 +80,9 @@ def _core_of(servable: Servable, folder: Path) -> TensorCore:
 
 def _signature_defs(servable: Servable, core: TensorCore) -> dict[str, Any]:
     count = len(servable.class_names)
-    outputs = {
-        servable.scores: _info(tf.float32, [None, count]),
-        servable.classes: _info(tf.string, [None, count]),
-    }
+    outputs = {servable.scores: _info(tf.float32, [None, count] if count else [None])}
+    if count:
+        outputs[servable.classes] = _info(tf.string, [None, count])
     shape = [None, *(None if size < 0 else size for size in core.shape)]
     inputs = {item.name: {item.input: _info(tf.string, [None])} for item in servable.signatures}
     inputs[SIGNATURE_TENSORS] = {core.input: _info(tf.as_dtype(core.dtype), shape)}
