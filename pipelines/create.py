@@ -241,6 +241,7 @@ def _with_teacher(experiment: Experiment, workspace: Workspace) -> dict[str, Any
 
 
 def _rewriter(experiment: Experiment, trainer: Any, examples: channel.BaseChannel) -> Rewriter:
+    regression = evaluation.is_regression(experiment)
     return Rewriter(
         model=trainer.outputs["model"],
         examples=examples,
@@ -250,11 +251,14 @@ def _rewriter(experiment: Experiment, trainer: Any, examples: channel.BaseChanne
             class_names=names.CLASS_NAMES_FUNCTION,
             preprocessing=names.PREPROCESSING_MODULE,
             signatures={name: names.PREPROCESS_FUNCTIONS[name] for name in _signatures(experiment)},
-            scores=names.OUTPUT_SCORES,
-            classes=names.OUTPUT_CLASSES,
+            scores=names.OUTPUT_VALUES if regression else names.OUTPUT_SCORES,
+            classes="" if regression else names.OUTPUT_CLASSES,
+            keras_model=names.KERAS_MODEL,
         ),
         split=VALIDATION,
+        calibration_split=TRAIN,
         label=experiment.data.label,
+        slices=[] if regression else [experiment.data.label],
     )
 
 
@@ -293,6 +297,7 @@ def _infra_validator(
         model=rewriter.outputs["servable"],
         examples=examples,
         rewrite_report=rewriter.outputs["report"],
+        target=experiment.rewrite.target,
         split=VALIDATION,
         raw_features=_raw_features(experiment),
         examples_count=experiment.infra.examples,
