@@ -182,7 +182,7 @@ def _trainer(
     # its artifacts; other code does not go on from them.
     code = fingerprint.of_modules([run_fn.rpartition(".")[0]])[:12]
     state_root = workspace.training_root(experiment.name) / code
-    return tfx.components.Trainer(
+    node = tfx.components.Trainer(
         examples=transform.outputs["transformed_examples"],
         transform_graph=transform.outputs["transform_graph"],
         schema=schema,
@@ -192,6 +192,9 @@ def _trainer(
         eval_args=tfx.proto.EvalArgs(splits=[VALIDATION]),
         custom_config={**_hparams(experiment), "state_root": str(state_root)},
     )
+    # Precision, strategy and kernels are chosen by it.
+    node.exec_properties["hardware"] = json.dumps(fingerprint.hardware())
+    return node
 
 
 def _rewriter(experiment: Experiment, trainer: Any, examples: channel.BaseChannel) -> Rewriter:
@@ -294,23 +297,9 @@ def _push_server(experiment: Experiment) -> dict[str, Any] | None:
 
 
 def _add_fingerprint(node: base_node.BaseNode) -> None:
-    """Hashes the node's executor and the functions it is told to run by dotted path."""
+    """Hashes the node's executor and the functions and classes it is told by dotted path."""
     if isinstance(node, resolver.Resolver):
         return  # resolved anew in every run
     executor = node.executor_spec.executor_class
-    roots = [executor.__module__]
-    for key in ("preprocessing_fn", "run_fn"):
-        path = node.exec_properties.get(key)
-        if path:
-            roots.append(path.rpartition(".")[0])
-    node.exec_properties[FINGERPRINT] = fingerprint.of_modules(roots)
-
-
-def node_ids(pipeline: Any) -> list[str]:
-    """The ids of a pipeline's nodes, in topological order."""
-    return [node.id for node in pipeline.components]
-
-
-def config_json(experiment: Experiment) -> str:
-    """The whole configuration, defaults included, as it is recorded with a run."""
-    return json.dumps(experiment.model_dump(mode="json"), sort_keys=True)
+    told = fingerprint.named_modules(node.exec_properties)
+    node.exec_properties[FINGERPRINT] = fingerprint.of_modules([executor.__module__, *told])

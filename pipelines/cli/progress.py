@@ -10,9 +10,16 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from pipelines.runners.events import CACHED, COMPLETE, ENDED, FAILED, RUNNING, SKIPPED, Event
+from pipelines.runners.events import CACHED, COMPLETE, ENDED, FAILED, RETRYING, RUNNING, SKIPPED, Event
 
-_STYLES = {RUNNING: "yellow", COMPLETE: "green", CACHED: "cyan", FAILED: "bold red", SKIPPED: "dim"}
+_STYLES = {
+    RUNNING: "yellow",
+    RETRYING: "yellow",
+    COMPLETE: "green",
+    CACHED: "cyan",
+    FAILED: "bold red",
+    SKIPPED: "dim",
+}
 _WORDS = {COMPLETE: "done"}
 
 
@@ -40,7 +47,7 @@ class ConsoleProgress:
 
     def event(self, event: Event) -> None:
         self._nodes[event.node] = event
-        if self._live is None and event.state in ENDED:
+        if self._live is None and event.state in (*ENDED, RETRYING):
             self._console.print(
                 f"  {event.node:<17} {_word(event.state):<8} {_seconds(event)}", highlight=False
             )

@@ -150,6 +150,30 @@ class Store:
         _set(context, {"state": state, "ended": ended, "details": json.dumps(merged, sort_keys=True)})
         self._store.put_contexts([context])
 
+    def run(self, run_id: str) -> RunRecord:
+        """The run of exactly that id.
+
+        Raises:
+            NotFoundError: there is none.
+        """
+        return _run_record(self._run_context(run_id))
+
+    def reopen_run(self, run_id: str, details: Mapping[str, Any]) -> None:
+        """Records that a run which had ended goes on; `details` are added."""
+        context = self._run_context(run_id)
+        merged = {**json.loads(context.custom_properties["details"].string_value), **details}
+        del context.custom_properties["ended"]
+        _set(context, {"state": RUNNING, "details": json.dumps(merged, sort_keys=True)})
+        self._store.put_contexts([context])
+
+    def reopen_executions(self, execution_ids: Sequence[int]) -> None:
+        """Marks executions as running again; TFX's launcher then takes them up."""
+        found = self._store.get_executions_by_id(execution_ids)
+        for execution in found:
+            execution.last_known_state = pb.Execution.RUNNING
+        if found:
+            self._store.put_executions(found)
+
     def cancel_running(self, run_id: str) -> list[int]:
         """Marks a run's executions that still count as running as canceled; returns their ids."""
         left = [

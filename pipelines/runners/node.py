@@ -23,18 +23,12 @@ from components import beam_worker, subprocesses
 from pipelines import errors
 from pipelines.lineage import record
 from pipelines.lineage.store import INPUT_FILE, ArtifactRecord, Store
-from pipelines.runners import beam_options, events
+from pipelines.runners import beam_options, events, tfx_patches
+from pipelines.runners.files import RunFiles as RunFiles
+from pipelines.runners.files import log_path as log_path
 from pipelines.runners.metadata import LockedMetadata
 
 _PROCESSES = (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
-
-
-@dataclass(frozen=True)
-class RunFiles:
-    """Where a run keeps its logs and events, and the workspace's metadata."""
-
-    folder: Path
-    metadata_path: Path
 
 
 @dataclass(frozen=True)
@@ -55,6 +49,7 @@ def run_node(task: NodeTask) -> bool:
     meter = _Meter()
     try:
         beam_worker.prepare()
+        tfx_patches.verify_cached_outputs()
         info = _launch(task)
     except Exception as error:
         with contextlib.suppress(OSError):  # a full disk
@@ -170,7 +165,17 @@ def _failure(task: NodeTask, began: float, error: Exception | None) -> events.Ev
         time.time() - began,
         by_user or _unknown(task, error),
         user_error=by_user is not None,
+        kinds=_kinds(error),
     )
+
+
+def _kinds(error: BaseException | None) -> list[str]:
+    """The names of an error's classes and of those that led to it, for `retry`."""
+    names: list[str] = []
+    while error is not None and len(names) < 100:
+        names.extend(kind.__name__ for kind in type(error).__mro__ if kind.__name__ not in (*names, "object"))
+        error = error.__cause__ or error.__context__
+    return names
 
 
 def _disk_full(task: NodeTask, error: BaseException | None) -> dict[str, str] | None:
@@ -195,8 +200,3 @@ def _unknown(task: NodeTask, error: BaseException | None) -> dict[str, str]:
         "place": str(log_path(task.files.folder, task.node_id)),
         "remedy": "The log has the whole message. Running the same command again goes on from here.",
     }
-
-
-def log_path(run_folder: Path, node_id: str) -> Path:
-    """Where a node's output goes under the local runner."""
-    return run_folder / f"{node_id}.log"
