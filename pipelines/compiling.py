@@ -1,8 +1,8 @@
 """From an experiment to TFX's compiled pipeline, whole or marked for a part of its nodes.
 
-    template = compile_template(experiment, workspace, cache=True)      # imports TFX
-    ir = for_run(template, run_id)
-    mark_partial(ir, experiment, workspace, options)                    # for --from and --to
+template = compile_template(experiment, workspace, cache=True)      # imports TFX
+ir = for_run(template, run_id)
+mark_partial(ir, experiment, workspace, options)                    # for --from and --to
 """
 
 from __future__ import annotations
@@ -173,5 +173,3 @@ def planned(ir: Any) -> list[str]:
         for item in ir.nodes
         if not item.pipeline_node.execution_options.HasField("skip")
     ]
-
-

@@ -25,9 +25,7 @@ from pathlib import Path
 _RACY_NS = 2_000_000_000
 """Time stamps of file systems are as coarse as this, at worst."""
 
-_SCHEMA = (
-    "CREATE TABLE IF NOT EXISTS files (path TEXT PRIMARY KEY, stat TEXT NOT NULL, sha256 TEXT NOT NULL)"
-)
+_SCHEMA = "CREATE TABLE IF NOT EXISTS files (path TEXT PRIMARY KEY, stat TEXT NOT NULL, sha256 TEXT NOT NULL)"
 _file: Path | None = None
 read_bytes = 0
 """How much this process has read for digests."""
@@ -83,7 +81,7 @@ def _walk(folder: Path) -> Iterator[tuple[str, list[str], list[str]]]:
 
 
 def _digest(path: Path, connection: sqlite3.Connection | None) -> str:
-    name = os.path.abspath(path)
+    name = str(path.absolute())
     stat = _stat(path)
     found = _look_up(connection, name, stat)
     if found is not None:

@@ -90,7 +90,9 @@ def _take(folder: Path, clock: Callable[[], float], wait_s: float) -> Lease:
             return Lease(folder, descriptor, clock)
         if time.monotonic() > deadline:
             raise WorkspaceError(
-                "This run is still going on", place=f"{folder.name}, {holder}", remedy="Wait for it, or end it."
+                "This run is still going on",
+                place=f"{folder.name}, {holder}",
+                remedy="Wait for it, or end it.",
             )
         time.sleep(0.1)
 

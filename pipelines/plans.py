@@ -46,7 +46,7 @@ def _parts(experiment: Experiment, workspace: Workspace, cache: bool) -> Iterato
     resolved = inputs.resolve(experiment, workspace)
     told = experiment.model_dump(mode="json")
     yield json.dumps(told, sort_keys=True).encode()
-    yield json.dumps([str(workspace.root), os.getcwd(), cache, sys.version]).encode()
+    yield json.dumps([str(workspace.root), str(Path.cwd()), cache, sys.version]).encode()
     yield json.dumps([asdict(resolved.request), resolved.digest], sort_keys=True, default=str).encode()
     yield fingerprint.environment_digest().encode()
     yield json.dumps(fingerprint.hardware()).encode()
@@ -114,5 +114,3 @@ def settings_of(template: Any) -> dict[str, str]:
             total.update(part.SerializeToString(deterministic=True))
         found[node.node_info.id] = total.hexdigest()
     return found
-
-

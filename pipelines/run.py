@@ -71,7 +71,7 @@ def run(experiment: Experiment, workspace: Workspace, options: Options, progress
     folder = workspace.run_folder(run_id)
     folder.mkdir(parents=True)
     recovery.settle_dead(workspace)
-    with leases.taken(folder) as lease, _interruptible():
+    with leases.taken(folder) as lease, interruptible():
         progress.loading(run_id)
         template = template_of(experiment, workspace, options)
         (folder / TEMPLATE).write_bytes(template.SerializeToString(deterministic=True))
@@ -90,9 +90,7 @@ def template_of(experiment: Experiment, workspace: Workspace, options: Options) 
     kept = plans.load(workspace, key)
     if kept is not None:
         return kept
-    return plans.save(
-        workspace, key, compiling.compile_template(experiment, workspace, cache=options.cache)
-    )
+    return plans.save(workspace, key, compiling.compile_template(experiment, workspace, cache=options.cache))
 
 
 @dataclass(frozen=True)
@@ -135,7 +133,7 @@ def carry_out(part: Part, progress: Progress, began: float) -> Outcome:
 
 
 @contextlib.contextmanager
-def _interruptible() -> Iterator[None]:
+def interruptible() -> Iterator[None]:
     """SIGTERM ends a run as Ctrl-C does."""
 
     def interrupt(signum: int, frame: object) -> None:

@@ -6,6 +6,7 @@ import click
 from rich import box
 from rich.table import Table
 
+from pipelines import recovery
 from pipelines.cli.options import workspace_option
 from pipelines.cli.screen import console
 from pipelines.cli.tables import print_summary
@@ -26,12 +27,14 @@ def command(run: str, root: str) -> None:
     Example:
       headrace show latest
     """
-    with Store(Workspace.open(root).metadata_path) as store:
+    workspace = Workspace.open(root)
+    recovery.settle_dead(workspace)
+    with Store(workspace.metadata_path) as store:
         record = store.find_run(run)
         nodes = store.nodes(record.run_id)
         summary = summarize(store, record.run_id)
     screen = console()
-    screen.print(f"Run [bold]{record.run_id}[/bold]: {record.state}", highlight=False)
+    screen.print(f"Run [bold]{record.run_id}[/bold]: {recovery.state_of(record, workspace)}", highlight=False)
     error = record.details.get("error")
     if error:
         screen.print(f"Error: {error['headline']}\n  at: {error['place']}", style="red", highlight=False)

@@ -1,6 +1,6 @@
 """Takes what it can from the cache in a forked child that imports little; see `look`.
 
-    finished = cached.take(ir, files, finished, tick)
+finished = cached.take(ir, files, finished, tick)
 """
 
 from __future__ import annotations
@@ -16,9 +16,7 @@ from pipelines.runners.files import RunFiles
 _POLL_S = 0.05
 
 
-def take(
-    ir: Any, files: RunFiles, finished: Collection[str], tick: Callable[[], None]
-) -> set[str]:
+def take(ir: Any, files: RunFiles, finished: Collection[str], tick: Callable[[], None]) -> set[str]:
     """The nodes that were found in the cache, or looked something up and need not run again.
 
     A look that fails for whatever reason finds nothing: the whole run then

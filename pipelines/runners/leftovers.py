@@ -1,6 +1,6 @@
 """Clears what an unfinished node left, so that it can run again under the same execution.
 
-    clear(ir, files, ["Trainer"])
+clear(ir, files, ["Trainer"])
 """
 
 from __future__ import annotations
@@ -36,7 +36,8 @@ def clear(ir: Any, files: RunFiles, nodes: Collection[str]) -> None:
         left = [
             record
             for record in store.nodes(files.folder.name)
-            if record.node in nodes and record.state not in FINISHED
+            if record.node in nodes
+            and record.state not in FINISHED
             # A resolver writes nothing, and its next try is an execution of its own.
             and not specs[record.node].node_info.type.name.endswith(_RESOLVER)
         ]

@@ -18,7 +18,7 @@ from typing import Any
 from tfx.orchestration.local import runner_utils
 from tfx.orchestration.portable import partial_run_utils, tfx_runner
 
-from pipelines.runners import events, node, processes
+from pipelines.runners import events, leftovers, node, processes
 from pipelines.runners.metadata import LockedMetadata
 from pipelines.runners.policy import CRASH, TIMEOUT, Policy
 
@@ -113,7 +113,9 @@ class LocalRunner(tfx_runner.IrBasedRunner):
         task = node.NodeTask(pipeline, name, self._files, self._beam_args)
 
         def work() -> bool:
-            time.sleep(delay_s)
+            if number > 1:
+                time.sleep(delay_s)
+                leftovers.clear(pipeline, self._files, [name])
             return node.run_node(task)
 
         reader = events.EventLog(self._files.folder, from_now_on=True)
@@ -122,9 +124,7 @@ class LocalRunner(tfx_runner.IrBasedRunner):
         deadline = time.monotonic() + delay_s + limit if limit is not None else math.inf
         return _Try(pid, name, number, deadline, reader)
 
-    def _try_again(
-        self, pipeline: Any, tried: _Try, failure: events.Event, running: dict[int, _Try]
-    ) -> bool:
+    def _try_again(self, pipeline: Any, tried: _Try, failure: events.Event, running: dict[int, _Try]) -> bool:
         delay_s = self._policies.get(tried.name, Policy()).delay(failure, tried.number)
         if delay_s is None:
             return False

@@ -13,7 +13,6 @@ import resource
 import time
 import traceback
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from tfx.orchestration.local import runner_utils
@@ -22,7 +21,7 @@ from tfx.orchestration.portable import launcher
 from components import beam_worker, subprocesses
 from pipelines import errors
 from pipelines.lineage import record
-from pipelines.lineage.store import INPUT_FILE, ArtifactRecord, Store
+from pipelines.lineage.store import INPUT_FILE, ArtifactRecord, NodeRecord, Store
 from pipelines.runners import beam_options, events, tfx_patches
 from pipelines.runners.files import RunFiles as RunFiles
 from pipelines.runners.files import log_path as log_path
@@ -97,14 +96,21 @@ def _record(task: NodeTask, info: Any, costs: dict[str, float]) -> str:
         if state not in (events.COMPLETE, events.CACHED):
             return events.FAILED
         ended = store.node(info.execution_id)
+    record_facts(ended, task.files, costs)
+    return state
+
+
+def record_facts(ended: NodeRecord, files: RunFiles, costs: dict[str, float]) -> None:
+    """Adds to a finished node's execution what it cost and did, and links the files it read."""
     # Reports are read while the store is closed: other nodes wait for it.
     facts = {**record.surroundings(), **costs, **record.facts(ended, costs["wall_s"])}
-    inputs = [_as_artifact(file) for file in record.input_files(ended)]
-    with Store(task.files.metadata_path) as store:
-        store.annotate_execution(info.execution_id, facts)
+    known = {artifact.uri for artifact in ended.inputs.get("files", ())}
+    inputs = [_as_artifact(file) for file in record.input_files(ended) if file.path not in known]
+    with Store(files.metadata_path) as store:
         if inputs:
-            store.link_inputs(info.execution_id, INPUT_FILE, "files", inputs)
-    return state
+            store.link_inputs(ended.execution_id, INPUT_FILE, "files", inputs)
+        # Last, since it is by these that a resumed run knows the record to be whole.
+        store.annotate_execution(ended.execution_id, facts)
 
 
 def _as_artifact(file: record.InputFile) -> ArtifactRecord:

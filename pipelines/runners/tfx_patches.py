@@ -9,10 +9,10 @@ fails when TFX no longer needs one.
 
 from __future__ import annotations
 
-import os
 import sys
 import types
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 HEAVY = ("tensorflow", "apache_beam", "tensorflow_model_analysis")
@@ -33,7 +33,7 @@ def keep_heavy_out() -> bool:
     import tfx
 
     empty = types.ModuleType("tfx.components")
-    empty.__path__ = [os.path.join(path, "components") for path in tfx.__path__]
+    empty.__path__ = [str(Path(path, "components")) for path in tfx.__path__]
     sys.modules["tfx.components"] = empty
     for name in HEAVY:
         sys.modules[name] = None  # type: ignore[assignment]
