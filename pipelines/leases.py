@@ -111,6 +111,22 @@ def try_lock(path: Path) -> int | None:
     return None
 
 
+@contextlib.contextmanager
+def shared(path: Path) -> Iterator[None]:
+    """Holds a lock that any number of processes may hold; `try_lock` fails meanwhile."""
+    while True:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        fcntl.flock(descriptor, fcntl.LOCK_SH)
+        # It may have been taken away while we waited.
+        if path.exists() and os.path.samestat(os.fstat(descriptor), path.stat()):
+            break
+        os.close(descriptor)
+    try:
+        yield
+    finally:
+        os.close(descriptor)
+
+
 def is_alive(folder: Path, clock: Callable[[], float] = time.time) -> bool:
     """Whether any process of the run lives. Asks without writing, so a read-only workspace does."""
     try:

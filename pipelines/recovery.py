@@ -24,11 +24,33 @@ def settle_dead(workspace: Workspace) -> list[str]:
     what is true.
     """
     settled = []
+    with contextlib.suppress(OSError):
+        _settle_operations(workspace)
     for folder in leases.left_behind(workspace.runs):
         with contextlib.suppress(OSError):
             if _settle(workspace, folder):
                 settled.append(folder.name)
     return settled
+
+
+def operations_lock(workspace_root: Path) -> Path:
+    """The file that rollbacks and prunes hold while they work; it stays until they are settled."""
+    return workspace_root / "operations.lock"
+
+
+def _settle_operations(workspace: Workspace) -> None:
+    """Where no rollback or prune is at work, those that count as running were killed."""
+    path = operations_lock(workspace.root)
+    descriptor = leases.try_lock(path) if path.exists() else None
+    if descriptor is None:
+        return
+    try:
+        if workspace.metadata_path.exists():
+            with lineage.Store(workspace.metadata_path) as store:
+                store.cancel_operations(lineage.OPERATIONS)
+        path.unlink()
+    finally:
+        os.close(descriptor)
 
 
 def _settle(workspace: Workspace, folder: Path) -> bool:

@@ -60,8 +60,8 @@ def resume(name: str, workspace: Workspace, progress: Progress) -> Outcome:
             return Outcome(record.run_id, record.state, 0.0, summarize(store, record.run_id))
     folder = workspace.run_folder(record.run_id)
     with leases.taken(folder) as lease, interruptible():
-        progress.loading(record.run_id)
-        return carry_out(_part(record, workspace, lease), progress, began)
+        progress.begun(record.run_id)
+        return carry_out(_part(record, workspace, lease, progress), progress, began)
 
 
 def unfinished_like(experiment: Experiment, options: Options, workspace: Workspace) -> str | None:
@@ -87,13 +87,13 @@ def _find(name: str, workspace: Workspace) -> RunRecord:
         return wanted[0] if wanted else store.find_run(name)
 
 
-def _part(record: RunRecord, workspace: Workspace, lease: leases.Lease) -> Part:
+def _part(record: RunRecord, workspace: Workspace, lease: leases.Lease, progress: Progress) -> Part:
     """What is left of a run, with the record set to going on."""
     experiment = Experiment.model_validate(json.loads(str(record.details["config"])))
     options = _options(record)
     folder = workspace.run_folder(record.run_id)
     template = _template(record, workspace)
-    _check_unchanged(template, template_of(experiment, workspace, options), record.run_id)
+    _check_unchanged(template, template_of(experiment, workspace, options, progress), record.run_id)
     ir = compiling.for_run(template, record.run_id)
     if options.from_node or options.to_node:
         compiling.mark_partial(ir, experiment, workspace, options)

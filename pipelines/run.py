@@ -35,7 +35,8 @@ TEMPLATE = "template.pb"
 class Progress(Protocol):
     """What a run tells while it goes on."""
 
-    def loading(self, run_id: str) -> None: ...
+    def begun(self, run_id: str) -> None: ...
+    def loading(self) -> None: ...
     def planned(self, nodes: list[str]) -> None: ...
     def event(self, event: Event) -> None: ...
     def tick(self) -> None: ...
@@ -72,8 +73,8 @@ def run(experiment: Experiment, workspace: Workspace, options: Options, progress
     folder.mkdir(parents=True)
     recovery.settle_dead(workspace)
     with leases.taken(folder) as lease, interruptible():
-        progress.loading(run_id)
-        template = template_of(experiment, workspace, options)
+        progress.begun(run_id)
+        template = template_of(experiment, workspace, options, progress)
         (folder / TEMPLATE).write_bytes(template.SerializeToString(deterministic=True))
         ir = compiling.for_run(template, run_id)
         if options.from_node or options.to_node:
@@ -83,13 +84,14 @@ def run(experiment: Experiment, workspace: Workspace, options: Options, progress
         return carry_out(part, progress, began)
 
 
-def template_of(experiment: Experiment, workspace: Workspace, options: Options) -> Any:
-    """The compiled pipeline: kept from an earlier run, else compiled."""
+def template_of(experiment: Experiment, workspace: Workspace, options: Options, progress: Progress) -> Any:
+    """The compiled pipeline: kept from an earlier run, else compiled, which imports TFX."""
     digests.remember_in(workspace.root)
     key = plans.key_of(experiment, workspace, cache=options.cache)
     kept = plans.load(workspace, key)
     if kept is not None:
         return kept
+    progress.loading()
     return plans.save(workspace, key, compiling.compile_template(experiment, workspace, cache=options.cache))
 
 
@@ -195,7 +197,7 @@ def _orchestrate(part: Part, progress: Progress) -> tuple[str, errors.HeadraceEr
         progress.tick()
 
     try:
-        ok = _run_nodes(part, tick)
+        ok = _run_nodes(part, tick, progress)
     except KeyboardInterrupt:
         tick()
         return lineage.INTERRUPTED, errors.InterruptedRunError(
@@ -212,7 +214,7 @@ def _orchestrate(part: Part, progress: Progress) -> tuple[str, errors.HeadraceEr
     return lineage.FAILED, _failure(list(failures.values()), part.folder)
 
 
-def _run_nodes(part: Part, tick: Callable[[], None]) -> bool:
+def _run_nodes(part: Part, tick: Callable[[], None], progress: Progress) -> bool:
     """Takes what it can from the cache, then runs the rest; True where no node failed."""
     files = RunFiles(part.folder, part.metadata_path)
     if part.options.runner == "beam":
@@ -225,6 +227,7 @@ def _run_nodes(part: Part, tick: Callable[[], None]) -> bool:
         finished |= cached.take(part.ir, files, finished, tick)
         if finished >= set(compiling.planned(part.ir)):
             return True
+    progress.loading()
     from pipelines.runners.local import LocalRunner
 
     runner = LocalRunner(files, tick, part.options.beam_args, policies=_policies(part.experiment))

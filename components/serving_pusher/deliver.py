@@ -16,7 +16,7 @@ from components.errors import PushError, ServableError
 from components.serving import examples, manifest, runtimes
 from components.serving.servable import version_folder
 from components.serving_pusher import canary, root, warmup
-from components.serving_pusher.push import push
+from components.serving_pusher.push import push, pushed_before
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,9 @@ def deliver(delivery: Delivery, server: canary.Server | None) -> int:
         manifest.write(staged, _manifest(delivery.origin, known))
 
     source = version_folder(delivery.servable_uri)
-    version = push(source, delivery.root, delivery.origin.stamp(), complete)
+    stamp = delivery.origin.stamp()
+    # A push that was killed before it could say so is not made again by its run.
+    version = pushed_before(delivery.root, stamp) or push(source, delivery.root, stamp, complete)
     if server is not None:
         _prove(delivery.root, version, server, known)
     return version

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 
 from rich import box
@@ -36,8 +37,12 @@ class ConsoleProgress:
         self._live: Live | None = None
         self._drawn = 0.0
 
-    def loading(self, run_id: str) -> None:
-        self._console.print(f"Run [bold]{run_id}[/bold]: loading TFX (about 15 s)", highlight=False)
+    def begun(self, run_id: str) -> None:
+        self._console.print(f"Run [bold]{run_id}[/bold]", highlight=False)
+
+    def loading(self) -> None:
+        if "tfx.components" not in sys.modules:
+            self._console.print("Loading TFX (about 15 s)", highlight=False)
 
     def planned(self, nodes: list[str]) -> None:
         self._nodes = dict.fromkeys(nodes)

@@ -29,6 +29,8 @@ TFX_NODE_TYPE = "node"
 ROLLBACK, PRUNE = "HeadraceRollback", "HeadracePrune"
 """Execution types of what is done to served models outside of runs."""
 
+OPERATIONS = (ROLLBACK, PRUNE)
+
 INPUT_FILE = "InputFile"
 """Artifact type of what ExampleGen read; its events have the key `files`."""
 
@@ -181,11 +183,7 @@ class Store:
             for execution in self._executions(run_id)
             if execution.last_known_state in (pb.Execution.RUNNING, pb.Execution.NEW)
         ]
-        for execution in left:
-            execution.last_known_state = pb.Execution.CANCELED
-        if left:
-            self._store.put_executions(left)
-        return [execution.id for execution in left]
+        return self._cancel(left)
 
     def annotate_execution(self, execution_id: int, properties: Mapping[str, str | int | float]) -> None:
         """Adds custom properties to an execution. (Cache keys read artifacts, not executions.)"""
@@ -331,6 +329,25 @@ class Store:
         (execution,) = self._store.get_executions_by_id([execution_id])
         execution.last_known_state = pb.Execution.COMPLETE if ok else pb.Execution.FAILED
         self._store.put_executions([execution])
+
+    def cancel_operations(self, kinds: Sequence[str]) -> list[int]:
+        """Marks operations that count as running as canceled; returns their ids."""
+        known = {kind.name for kind in self._store.get_execution_types()}
+        left = [
+            execution
+            for kind in kinds
+            if kind in known
+            for execution in self._store.get_executions_by_type(kind)
+            if execution.last_known_state == pb.Execution.RUNNING
+        ]
+        return self._cancel(left)
+
+    def _cancel(self, executions: Sequence[Any]) -> list[int]:
+        for execution in executions:
+            execution.last_known_state = pb.Execution.CANCELED
+        if executions:
+            self._store.put_executions(executions)
+        return [execution.id for execution in executions]
 
     def _node_record(
         self, execution: Any, events: Sequence[Any], artifacts: Mapping[int, ArtifactRecord]
