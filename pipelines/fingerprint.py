@@ -31,7 +31,7 @@ def of_modules(roots: Iterable[str]) -> str:
     """Digest of the import closure of some modules, and of the package versions."""
     total = hashlib.sha256(environment_digest().encode())
     for name, path in sorted(closure(roots).items()):
-        total.update(f"{name}\0{_source_digest(path)}\n".encode())
+        total.update(f"{name}\0{source_digest(path)}\n".encode())
     return total.hexdigest()
 
 
@@ -135,11 +135,24 @@ def _absolute(node: ast.ImportFrom, package: str) -> str:
 
 
 def _tree(path: Path) -> ast.Module:
+    found = path.stat()
+    return _parsed(path, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+
+
+@functools.lru_cache(maxsize=2048)
+def _parsed(path: Path, *stat: int) -> ast.Module:
+    """A file's syntax tree; nodes share most of their files."""
     return ast.parse(path.read_bytes(), filename=str(path))
 
 
-def _source_digest(path: Path) -> str:
-    return hashlib.sha256(ast.dump(_tree(path)).encode()).hexdigest()
+def source_digest(path: Path) -> str:
+    """Digest of a file's syntax tree: comments and layout do not count."""
+    return _tree_digest(_tree(path))
+
+
+@functools.lru_cache(maxsize=2048)
+def _tree_digest(tree: ast.Module) -> str:
+    return hashlib.sha256(ast.dump(tree).encode()).hexdigest()
 
 
 @functools.cache

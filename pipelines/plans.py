@@ -88,9 +88,52 @@ def save(workspace: Workspace, key: str, template: Any) -> Any:
     with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:
         file.write(hashlib.sha256(data).hexdigest().encode() + b"\n" + data)
     Path(file.name).rename(path)
+    path.with_suffix(".json").write_text(json.dumps(sources_of(template), sort_keys=True))
     for old in sorted(path.parent.glob("*.pb"), key=_used)[:-KEPT]:
         old.unlink(missing_ok=True)
+        old.with_suffix(".json").unlink(missing_ok=True)
     return template
+
+
+def sources_of(template: Any) -> dict[str, dict[str, str]]:
+    """Node -> module -> digest, of the code that the node's fingerprint covers."""
+    found: dict[str, dict[str, str]] = {}
+    for name, roots in roots_of(template).items():
+        modules = fingerprint.closure(roots)
+        found[name] = {module: fingerprint.source_digest(path) for module, path in modules.items()}
+    return found
+
+
+def roots_of(template: Any) -> dict[str, list[str]]:
+    """Node -> the modules it begins from: its executor's, and those named in its parameters."""
+    from tfx.proto.orchestration import executable_spec_pb2 as specs
+    from tfx.proto.orchestration import pipeline_pb2
+
+    deployment = pipeline_pb2.IntermediateDeploymentConfig()
+    template.deployment_config.Unpack(deployment)
+    found = {}
+    for item in template.nodes:
+        node = item.pipeline_node
+        spec = deployment.executor_specs.get(node.node_info.id)
+        if spec is None:
+            continue
+        kind = specs.PythonClassExecutableSpec()
+        if spec.Is(specs.BeamExecutableSpec.DESCRIPTOR):
+            beam = specs.BeamExecutableSpec()
+            spec.Unpack(beam)
+            kind = beam.python_executor_spec
+        else:
+            spec.Unpack(kind)
+        texts = [value.field_value.string_value for value in node.parameters.parameters.values()]
+        found[node.node_info.id] = [kind.class_path.rpartition(".")[0], *fingerprint.named_modules(texts)]
+    return found
+
+
+def recorded_sources(workspace: Workspace, key: str) -> dict[str, dict[str, str]]:
+    """What `sources_of` found when a pipeline was kept; empty where that is gone."""
+    with contextlib.suppress(OSError, ValueError):
+        return dict(json.loads(_path(workspace, key).with_suffix(".json").read_text()))
+    return {}
 
 
 def _used(path: Path) -> float:

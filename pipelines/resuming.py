@@ -93,7 +93,8 @@ def _part(record: RunRecord, workspace: Workspace, lease: leases.Lease, progress
     options = _options(record)
     folder = workspace.run_folder(record.run_id)
     template = _template(record, workspace)
-    _check_unchanged(template, template_of(experiment, workspace, options, progress), record.run_id)
+    _, now = template_of(experiment, workspace, options, progress.loading)
+    _check_unchanged(template, now, record.run_id)
     ir = compiling.for_run(template, record.run_id)
     if options.from_node or options.to_node:
         compiling.mark_partial(ir, experiment, workspace, options)

@@ -74,25 +74,28 @@ def run(experiment: Experiment, workspace: Workspace, options: Options, progress
     recovery.settle_dead(workspace)
     with leases.taken(folder) as lease, interruptible():
         progress.begun(run_id)
-        template = template_of(experiment, workspace, options, progress)
+        key, template = template_of(experiment, workspace, options, progress.loading)
         (folder / TEMPLATE).write_bytes(template.SerializeToString(deterministic=True))
         ir = compiling.for_run(template, run_id)
         if options.from_node or options.to_node:
             compiling.mark_partial(ir, experiment, workspace, options)
-        _begin(workspace.metadata_path, run_id, experiment, options, began)
+        _begin(workspace.metadata_path, run_id, experiment, options, began, key)
         part = Part(ir, experiment, options, folder, workspace.metadata_path, lease)
         return carry_out(part, progress, began)
 
 
-def template_of(experiment: Experiment, workspace: Workspace, options: Options, progress: Progress) -> Any:
-    """The compiled pipeline: kept from an earlier run, else compiled, which imports TFX."""
+def template_of(
+    experiment: Experiment, workspace: Workspace, options: Options, loading: Callable[[], None]
+) -> tuple[str, Any]:
+    """The compiled pipeline and its key: kept from an earlier run, else compiled, which imports TFX."""
     digests.remember_in(workspace.root)
     key = plans.key_of(experiment, workspace, cache=options.cache)
     kept = plans.load(workspace, key)
     if kept is not None:
-        return kept
-    progress.loading()
-    return plans.save(workspace, key, compiling.compile_template(experiment, workspace, cache=options.cache))
+        return key, kept
+    loading()
+    template = compiling.compile_template(experiment, workspace, cache=options.cache)
+    return key, plans.save(workspace, key, template)
 
 
 @dataclass(frozen=True)
@@ -148,9 +151,10 @@ def interruptible() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
-def _begin(path: Path, run_id: str, experiment: Experiment, options: Options, began: float) -> None:
+def _begin(path: Path, run_id: str, experiment: Experiment, options: Options, began: float, key: str) -> None:
     details = {
         "config": to_json(experiment),
+        "compiled": key,
         "runner": options.runner,
         "cache": options.cache,
         "from_node": options.from_node,

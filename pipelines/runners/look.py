@@ -91,7 +91,7 @@ def _launch(ir: Any, node: Any, files: Any) -> tuple[int, str]:
     kinds = (specs.PythonClassExecutableSpec, specs.BeamExecutableSpec)
     return Looking(
         pipeline_node=node,
-        mlmd_connection=LockedMetadata(deployment, files.metadata_path),
+        mlmd_connection=LockedMetadata(files.metadata_path),
         pipeline_info=ir.pipeline_info,
         pipeline_runtime_spec=ir.runtime_spec,
         executor_spec=runner_utils.extract_executor_spec(deployment, node.node_info.id),

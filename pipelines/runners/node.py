@@ -69,7 +69,7 @@ def _launch(task: NodeTask) -> Any:
     node = find_node(task.pipeline, task.node_id)
     return launcher.Launcher(
         pipeline_node=node,
-        mlmd_connection=LockedMetadata(deployment, task.files.metadata_path),
+        mlmd_connection=LockedMetadata(task.files.metadata_path),
         pipeline_info=task.pipeline.pipeline_info,
         pipeline_runtime_spec=task.pipeline.runtime_spec,
         executor_spec=runner_utils.extract_executor_spec(deployment, task.node_id),
