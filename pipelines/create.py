@@ -237,6 +237,7 @@ def _evaluator(
         eval_config=evaluation.eval_config(experiment),
         split=TEST,
         label=experiment.data.label,
+        engine=experiment.evaluation.engine,
     )
 
 

@@ -319,6 +319,11 @@ class Evaluation(Stage):
     max_drop: Annotated[float, Field(ge=0, le=1)] = Field(
         0.01, description="Accuracy that may be lost against the latest blessed model."
     )
+    engine: Literal["auto", "tfma", "vectorized"] = Field(
+        "auto",
+        description="vectorized computes TFMA's common metrics over whole batches, with the same values, "
+        "thresholds and files; auto leaves to TFMA what that does not do.",
+    )
 
 
 class Infra(Stage):
