@@ -14,6 +14,7 @@ recall, calibration and others are derived.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -26,6 +27,7 @@ from tensorflow_model_analysis.metrics import (
     binary_confusion_matrices,
     calibration_histogram,
     example_count,
+    mean_regression_error,
     metric_specs,
     tf_metric_wrapper,
 )
@@ -44,8 +46,8 @@ class Batch:
     """Many examples.
 
     Attributes:
-        labels: (B,) int64 class ids.
-        scores: model name -> (B, C) float32.
+        labels: (B,) int64 class ids; of a regression (B,) float32.
+        scores: model name -> (B, C) float32; of a regression (B,).
     """
 
     labels: np.ndarray
@@ -93,6 +95,24 @@ class Means:
     def values(self, sums: np.ndarray) -> dict[Any, Any]:
         # As Keras keeps it: float32 at the end.
         return {key: np.float32(total / sums[0]) for key, total in zip(self.rows_of, sums[1:], strict=True)}
+
+
+@dataclass(frozen=True)
+class Errors:
+    """The mean error of numbers; examples whose error is no number are left out."""
+
+    key: Any
+    error_of: Callable[[np.ndarray, np.ndarray], np.ndarray]
+
+    def sums(self, batch: Batch, rows: np.ndarray, codes: np.ndarray, size: int) -> np.ndarray:
+        scores = batch.scores[self.key.model_name]
+        errors = self.error_of(batch.labels, scores).astype(np.float64)[rows]
+        known = ~np.isnan(errors)
+        counts = np.bincount(codes[known], minlength=size).astype(np.float64)
+        return np.stack([counts, np.bincount(codes[known], weights=errors[known], minlength=size)], axis=1)
+
+    def values(self, sums: np.ndarray) -> dict[Any, Any]:
+        return {self.key: float(sums[1] / sums[0]) if sums[0] else math.nan}
 
 
 @dataclass(frozen=True)
@@ -183,6 +203,12 @@ _KERAS: Mapping[str, Callable[[Mapping[str, Any]], Callable[[np.ndarray, np.ndar
 }
 
 
+_ERRORS: Mapping[type, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {
+    mean_regression_error._MeanAbsoluteErrorCombiner: lambda labels, scores: np.abs(labels - scores),
+    mean_regression_error._MeanSquaredErrorCombiner: lambda labels, scores: np.square(labels - scores),
+}
+
+
 @dataclass(frozen=True)
 class Plan:
     """What is computed here, and what TFMA derives from it."""
@@ -249,6 +275,8 @@ def _measure(computation: Any, classes: Mapping[str, tuple[str, dict[str, Any]]]
     if isinstance(combiner, tf_metric_wrapper._CompilableMetricsCombiner):
         return _means(keys, classes)
     key = keys[0]
+    if type(combiner) in _ERRORS and key.sub_key is None:
+        return Errors(key, _ERRORS[type(combiner)])
     by_class = key.sub_key is not None and key.sub_key.class_id is not None and not key.aggregation_type
     if isinstance(combiner, binary_confusion_matrices._BinaryConfusionMatrixCombiner) and by_class:
         thresholds = [float(value) for value in combiner._binary_confusion_matrices._thresholds]

@@ -27,7 +27,7 @@ from tfx_bsl.coders import example_coder
 from components.evaluator import measures, predict
 from components.evaluator.measures import Batch, Plan
 from components.evaluator.slices import Column, SliceKey, slices_of
-from components.serving import runtimes
+from components.serving import examples, runtimes
 from components.serving.servable import class_index
 
 CHUNK_ROWS = 65_536
@@ -124,12 +124,18 @@ class _Sum(beam.DoFn):
     def process(self, file: str) -> Iterator[tuple[SliceKey, Sums]]:
         chunk = _Chunk()
         for records in _batches(file):
-            chunk.add(records, self._columns(records), self._scores(records))
+            chunk.add(self._numbers(records), self._columns(records), self._scores(records))
             if chunk.rows >= CHUNK_ROWS:
                 yield from self._sum_up(chunk)
                 chunk = _Chunk()
         if chunk.rows:
             yield from self._sum_up(chunk)
+
+    def _numbers(self, records: Sequence[bytes]) -> np.ndarray | None:
+        """(B,) float32 labels of a regression; None for classes."""
+        if self._candidate.servable.class_names:
+            return None
+        return examples.numbers_of(records, self._label)
 
     def _columns(self, records: Sequence[bytes]) -> dict[str, pa.Array]:
         """Label and slicing features of serialized Examples, as list arrays."""
@@ -138,7 +144,10 @@ class _Sum(beam.DoFn):
         return {name: decoded.column(name) for name in wanted & set(decoded.schema.names)}
 
     def _scores(self, records: Sequence[bytes]) -> list[np.ndarray]:
-        """(B, C + 1) of each model, in the candidate's class order; see `predict`."""
+        """(B, C + 1) of each model, in the candidate's class order, or (B,); see `predict`."""
+        if not self._candidate.servable.class_names:
+            models = [self._candidate, self._baseline] if self._baseline else [self._candidate]
+            return [model.predict(records).scores.reshape(-1) for model in models]
         scores = [predict.with_unknown(self._candidate.predict(records).scores)]
         if self._baseline is not None:
             own = self._baseline.predict(records).scores
@@ -157,7 +166,9 @@ class _Sum(beam.DoFn):
                 yield key, [part[code] for part in sums]
 
     def _labels(self, chunk: _Chunk) -> np.ndarray:
-        """(B,) int64 class ids; C where the candidate does not know the class."""
+        """(B,) int64 class ids, C where the candidate does not know the class; or numbers."""
+        if chunk.numbers:
+            return np.concatenate(chunk.numbers)
         names = self._candidate.servable.class_names
         index = class_index(names)
         column = chunk.column(self._label)
@@ -177,6 +188,7 @@ class _Chunk:
     def __init__(self) -> None:
         self.rows = 0
         self.scores: list[list[np.ndarray]] = []
+        self.numbers: list[np.ndarray] = []
         self._columns: list[dict[str, pa.Array]] = []
         self._sizes: list[int] = []
 

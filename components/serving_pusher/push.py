@@ -58,21 +58,7 @@ def push(
         ) from error
 
 
-def pushed_before(root: Path, stamp: Mapping[str, str]) -> int | None:
-    """The newest version in the servers' sight with this very stamp, or None; versions are whole."""
-    for number in reversed(serving_root.versions(root)):
-        folder = serving_root.folder_of(root, number)
-        file = folder / STAMP_FILE if folder else None
-        if file and file.exists() and file.read_text() == _stamp_text(stamp):
-            return number
-    return None
-
-
-def _stamp_text(stamp: Mapping[str, str]) -> str:
-    return json.dumps(stamp, sort_keys=True)
-
-
 def _write_stamp(staged: Path, stamp: Mapping[str, str]) -> None:
     path = staged / STAMP_FILE
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(_stamp_text(stamp))
+    path.write_text(json.dumps(stamp, sort_keys=True))
