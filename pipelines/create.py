@@ -218,7 +218,7 @@ def _trainer(
     # its artifacts; other code does not go on from them.
     code = fingerprint.of_modules([run_fn.rpartition(".")[0], *user_code.modules_of(experiment)])[:12]
     state_root = workspace.training_root(experiment.name) / code
-    return tfx.components.Trainer(
+    node = tfx.components.Trainer(
         examples=transform.outputs["transformed_examples"],
         transform_graph=transform.outputs["transform_graph"],
         schema=schema,
@@ -228,6 +228,9 @@ def _trainer(
         eval_args=tfx.proto.EvalArgs(splits=[VALIDATION]),
         custom_config={**_with_teacher(experiment, workspace), "state_root": str(state_root)},
     )
+    # Precision, strategy and kernels are chosen by it.
+    node.exec_properties["hardware"] = json.dumps(fingerprint.hardware())
+    return node
 
 
 def _with_teacher(experiment: Experiment, workspace: Workspace) -> dict[str, Any]:
@@ -287,6 +290,7 @@ def _evaluator(
         eval_config=evaluation.eval_config(experiment),
         split=TEST,
         label=experiment.data.label,
+        engine=experiment.evaluation.engine,
     )
 
 
@@ -349,23 +353,9 @@ def _push_server(experiment: Experiment) -> dict[str, Any] | None:
 
 
 def _add_fingerprint(node: base_node.BaseNode, modules: Sequence[str]) -> None:
-    """Hashes the node's executor, the functions it is told to run by dotted path, and the user's modules."""
+    """Hashes the node's executor, what it is told to run by dotted path, and the user's modules."""
     if isinstance(node, resolver.Resolver):
         return  # resolved anew in every run
     executor = node.executor_spec.executor_class
-    roots = [executor.__module__, *modules]
-    for key in ("preprocessing_fn", "run_fn"):
-        path = node.exec_properties.get(key)
-        if path:
-            roots.append(path.rpartition(".")[0])
-    node.exec_properties[FINGERPRINT] = fingerprint.of_modules(roots)
-
-
-def node_ids(pipeline: Any) -> list[str]:
-    """The ids of a pipeline's nodes, in topological order."""
-    return [node.id for node in pipeline.components]
-
-
-def config_json(experiment: Experiment) -> str:
-    """The whole configuration, defaults included, as it is recorded with a run."""
-    return json.dumps(experiment.model_dump(mode="json"), sort_keys=True)
+    told = fingerprint.named_modules(node.exec_properties)
+    node.exec_properties[FINGERPRINT] = fingerprint.of_modules([executor.__module__, *told, *modules])

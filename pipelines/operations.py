@@ -24,6 +24,7 @@ from components.serving.client import ModelClient, ServerError
 from components.serving_pusher import mirror
 from components.serving_pusher import root as serving_root
 from components.serving_pusher.root import Change, Withdrawal
+from pipelines import leases, recovery
 from pipelines.errors import HeadraceError, NotFoundError, WorkspaceError, nearest
 from pipelines.lineage.store import PRUNE, ROLLBACK, Store
 from pipelines.workspace import Workspace
@@ -147,6 +148,7 @@ class _Record:
     def __init__(self, metadata_path: Path, kind: str, model: str) -> None:
         self._path, self._kind, self._model = metadata_path, kind, model
         self.execution_id: int | None = None
+        self._alive = leases.shared(recovery.operations_lock(metadata_path.parent))
 
     def begin(self, properties: Mapping[str, str | int | float], roles: Mapping[str, Sequence[int]]) -> None:
         """Records what is about to be done, and to which versions, by role."""
@@ -160,12 +162,16 @@ class _Record:
             self.execution_id = store.begin_operation(self._kind, everything, artifacts)
 
     def __enter__(self) -> Self:
+        self._alive.__enter__()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        if self.execution_id is not None:
-            with Store(self._path) as store:
-                store.end_operation(self.execution_id, ok=kind is None)
+        try:
+            if self.execution_id is not None:
+                with Store(self._path) as store:
+                    store.end_operation(self.execution_id, ok=kind is None)
+        finally:
+            self._alive.__exit__(None, None, None)
 
 
 def _announce(record: _Record, change: Change, withdrawal: Withdrawal) -> None:

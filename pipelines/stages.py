@@ -541,6 +541,11 @@ class Evaluation(Stage):
     max_error_rise: Annotated[float, Field(ge=0)] = Field(
         0.02, description="Regression: share of the latest blessed model's error that may be added to it."
     )
+    engine: Literal["auto", "tfma", "vectorized"] = Field(
+        "auto",
+        description="vectorized computes TFMA's common metrics over whole batches, with the same values, "
+        "thresholds and files; auto leaves to TFMA what that does not do.",
+    )
 
 
 class Infra(Stage):
@@ -602,3 +607,17 @@ class Beam(Stage):
     """Options for every Beam component."""
 
     args: list[str] = Field([], description="Beam pipeline options, such as --direct_num_workers=2.")
+
+
+class Retry(Stage):
+    """When a failed node is tried again; not part of any cache key."""
+
+    count: Annotated[int, Field(ge=1, le=100)] = Field(2, description="Tries after the first.")
+    backoff_s: Annotated[float, Field(ge=0)] = Field(10.0, description="Before the second try.")
+    factor: Annotated[float, Field(ge=1)] = Field(2.0, description="By which each later wait is longer.")
+    on: list[str] = Field(
+        ["crash", "timeout"],
+        min_length=1,
+        description="crash: the process ended without a word. timeout: see timeouts_s. error: any "
+        "exception but a user's mistake. Else names of exception classes, such as UnavailableError.",
+    )

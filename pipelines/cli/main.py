@@ -21,6 +21,10 @@ COMMANDS = {
     "report": ("pipelines.cli.report", "Write a run as one HTML page."),
     "data": ("pipelines.cli.data", "Look at data before anything is trained on it."),
     "schema": ("pipelines.cli.schema", "Write, compare and update a curated schema."),
+    "explain-cache": (
+        "pipelines.cli.explain_cache",
+        "Say what the cache holds for a run, and why not more.",
+    ),
     "serve": ("pipelines.cli.serve", "Serve models by TensorFlow Serving's gRPC and REST API."),
     "predict": ("pipelines.cli.predict", "Send images, texts or examples to a running server."),
     "bulk": ("pipelines.cli.bulk", "Run a served model over files, in batches on Beam."),

@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from pipelines import recovery
 from pipelines.cli.listing import Column, output_option, show
 from pipelines.cli.options import workspace_option
 from pipelines.lineage.open import record_of
@@ -47,17 +48,20 @@ def command(root: str, limit: int, output: str) -> None:
       headrace runs --limit 5
       headrace runs --output json
     """
-    with record_of(Workspace.open(root)) as source:
+    workspace = Workspace.open(root)
+    recovery.settle_dead(workspace)
+    with record_of(workspace) as source:
         records = [source.run(run_id) for run_id in source.run_ids(limit=limit)]
-    show([_row(record) for record in records if record is not None], COLUMNS, output)
+    rows = [_row(record, recovery.state_of(record, workspace)) for record in records if record is not None]
+    show(rows, COLUMNS, output)
 
 
-def _row(record: RunRecord) -> dict[str, Any]:
+def _row(record: RunRecord, state: str) -> dict[str, Any]:
     summary = record.details.get("summary") or {}
     return {
         "run": record.run_id,
         "experiment": record.experiment,
-        "state": record.state,
+        "state": state,
         "began": datetime.fromtimestamp(record.started).astimezone().isoformat(timespec="seconds"),
         "seconds": round(record.ended - record.started, 1) if record.ended else None,
         "accuracy": summary.get("accuracy"),

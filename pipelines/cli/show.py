@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from pipelines import recovery
 from pipelines.cli import names
 from pipelines.cli.listing import Column, output_option, print_json, show, table
 from pipelines.cli.options import workspace_option
@@ -39,21 +40,23 @@ def command(run: str, root: str, output: str) -> None:
       headrace show latest
       headrace show latest --output json
     """
-    with Store(Workspace.open(root).metadata_path) as store:
+    workspace = Workspace.open(root)
+    recovery.settle_dead(workspace)
+    with Store(workspace.metadata_path) as store:
         record = store.find_run(run)
         nodes = store.nodes(record.run_id)
         summary = summarize(store, record.run_id)
     rows = [_row(node) for node in nodes]
-    error = record.details.get("error")
+    state, error = recovery.state_of(record, workspace), record.details.get("error")
     if output == "json":
-        said = {"run": record.run_id, "experiment": record.experiment, "state": record.state, "error": error}
+        said = {"run": record.run_id, "experiment": record.experiment, "state": state, "error": error}
         print_json({**said, "nodes": rows, "summary": asdict(summary)})
         return
     if output == "csv":
         show(rows, COLUMNS, output)
         return
     screen = console()
-    screen.print(f"Run [bold]{record.run_id}[/bold]: {record.state}", highlight=False)
+    screen.print(f"Run [bold]{record.run_id}[/bold]: {state}", highlight=False)
     if error:
         screen.print(f"Error: {error['headline']}\n  at: {error['place']}", style="red", highlight=False)
     screen.print(table(rows, COLUMNS))
