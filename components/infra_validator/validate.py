@@ -189,6 +189,7 @@ def compare(
     difference = np.abs(scores - judged).max() if scores.size else 0.0
     if not difference <= expected.tolerance:
         faults.append(
-            f"answers differ from the judged ones by up to {difference:.2e} (at most {expected.tolerance:.2g})"
+            f"answers differ from the judged ones by up to {difference:.2e} "
+            f"(at most {expected.tolerance:.2g})"
         )
     return faults
