@@ -16,6 +16,7 @@ import yaml
 from pydantic import BaseModel, Field, ValidationError, model_validator
 
 from pipelines.errors import ConfigError, NotFoundError, nearest
+from pipelines.kubeflow_stage import Kubeflow
 from pipelines.stages import (
     FAMILIES,
     Beam,
@@ -50,6 +51,7 @@ class Experiment(Stage):
     infra: Infra = Infra()
     push: Push = Push()
     beam: Beam = Beam()
+    kubeflow: Kubeflow = Kubeflow()
 
     @model_validator(mode="before")
     @classmethod
