@@ -65,8 +65,6 @@ class OtherStatisticsStrategy(resolver.ResolverStrategy):
 
     def resolve_artifacts(self, store: Any, input_dict: dict[str, list[Any]]) -> dict[str, list[Any]] | None:
         current = input_dict["current"][0]
-        older = [
-            item for item in input_dict["statistics"] if item.id < current.id and self._present(item)
-        ]
+        older = [item for item in input_dict["statistics"] if item.id < current.id and self._present(item)]
         latest = max(older, key=lambda item: item.id, default=None)
         return {"current": [current], "statistics": [latest] if latest else []}

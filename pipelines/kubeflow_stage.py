@@ -46,7 +46,8 @@ class Volume(Stage):
     """A volume that all nodes mount: serving folders, checkpoints, and data."""
 
     claim: DnsName | None = Field(
-        None, description="PersistentVolumeClaim, ReadWriteMany; none on Vertex, where the path is below /gcs."
+        None,
+        description="PersistentVolumeClaim, ReadWriteMany; none on Vertex (path below /gcs).",
     )
     path: MountPath = Field("/headrace", description="Where it is mounted; the workspace of the cluster.")
 
@@ -80,8 +81,10 @@ class Retries(Stage):
 
     count: Annotated[int, Field(ge=0, le=10)] = Field(1, description="Beside the first try.")
     backoff_s: Annotated[int, Field(ge=0)] = Field(30, description="Before the first retry.")
-    factor: Annotated[int, Field(ge=1, le=10)] = Field(2, description="Of each later wait; whole, as Argo takes it.")
-    max_s: Annotated[int, Field(ge=1)] = Field(600, description="Longest wait.")
+    factor: Annotated[int, Field(ge=1, le=10)] = Field(2, description="Of each later wait.")
+    within_s: Annotated[int, Field(ge=1)] = Field(
+        86400, description="Of the first try's beginning; later than this nothing is started again."
+    )
 
 
 class Notify(Stage):

@@ -1,8 +1,8 @@
 """What a piece of work costs: time, processor time and memory.
 
-    meter = Meter()
-    ...
-    meter.costs()           # {"wall_s": ..., "cpu_s": ..., "peak_memory_mb": ...}
+meter = Meter()
+...
+meter.costs()           # {"wall_s": ..., "cpu_s": ..., "peak_memory_mb": ...}
 """
 
 from __future__ import annotations

@@ -164,7 +164,7 @@ def imported_by_uri(spec: Spec) -> None:
     So it is put into a DAG of its own, whose parameter the resolver's output
     is. TFX's Importer knows constants only, which mark those that are meant.
     """
-    for dag, inside in list(dags(spec)):
+    for _, inside in list(dags(spec)):
         for name, task in list(inside.items()):
             label = spec["components"][task["componentRef"]["name"]].get("executorLabel")
             executor = spec["deploymentSpec"]["executors"].get(label, {})
@@ -172,7 +172,6 @@ def imported_by_uri(spec: Spec) -> None:
             if str(constant).startswith(RESOLVED):
                 inside[name] = _wrapped(spec, name, task, str(constant).removeprefix(RESOLVED))
                 executor["importer"]["artifactUri"] = {"runtimeParameter": URI}
-    del dag
 
 
 def _wrapped(spec: Spec, name: str, task: Mapping[str, Any], resolver: str) -> dict[str, Any]:
@@ -194,9 +193,7 @@ def _wrapped(spec: Spec, name: str, task: Mapping[str, Any], resolver: str) -> d
             },
             "outputs": {
                 "artifacts": {
-                    output: {
-                        "artifactSelectors": [{"producerSubtask": inner, "outputArtifactKey": output}]
-                    }
+                    output: {"artifactSelectors": [{"producerSubtask": inner, "outputArtifactKey": output}]}
                 }
             },
         },

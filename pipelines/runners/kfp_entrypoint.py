@@ -25,12 +25,10 @@ from typing import TYPE_CHECKING, Any
 
 from pipelines import errors
 from pipelines.runners.costs import Meter
+from pipelines.runners.kfp_facts import FACTS
 
 if TYPE_CHECKING:
     from tfx import types
-
-FACTS = "headrace_facts"
-"""Metadata of a node's output artifacts: JSON of what it did and cost."""
 
 WORKSPACE = "$HEADRACE_WORKSPACE"
 
@@ -217,9 +215,7 @@ def _facts(
     from pipelines.lineage import record
     from pipelines.lineage.store import NodeRecord
 
-    node = NodeRecord(
-        call.node, 0, "complete", properties, _records(inputs), _records(outputs)
-    )
+    node = NodeRecord(call.node, 0, "complete", properties, _records(inputs), _records(outputs))
     costs = meter.costs()
     return {**record.surroundings(), **costs, **record.facts(node, costs["wall_s"])}
 

@@ -1,6 +1,6 @@
 """Resources, retries, secrets and the rest of `kubeflow:` in a compiled pipeline.
 
-    platform = apply(spec, settings, target="kfp")      # the second YAML document; {} for none
+platform = apply(spec, settings, target="kfp")      # the second YAML document; {} for none
 """
 
 from __future__ import annotations
@@ -82,7 +82,8 @@ def _task_policies(task: dict[str, Any], name: str, settings: Kubeflow) -> None:
             "maxRetryCount": retries.count,
             "backoffDuration": f"{retries.backoff_s}s",
             "backoffFactor": float(retries.factor),
-            "backoffMaxDuration": f"{retries.max_s}s",
+            # What Argo makes of it: a limit on the time since the first try, not on a wait.
+            "backoffMaxDuration": f"{retries.within_s}s",
         }
     if name in settings.no_cache:
         task["cachingOptions"] = {}

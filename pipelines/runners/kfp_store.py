@@ -16,9 +16,9 @@ from tfx import types
 
 from pipelines.errors import WorkspaceError
 from pipelines.runners.kfp_artifacts import set_metadata
+from pipelines.runners.kfp_facts import FACTS, SQLITE
 
 HOST, PORT = "METADATA_GRPC_SERVICE_HOST", "METADATA_GRPC_SERVICE_PORT"
-SQLITE = "HEADRACE_METADATA_SQLITE"
 PIPELINE_CONTEXT = "system.Pipeline"
 
 
@@ -31,8 +31,9 @@ def connect() -> Any:
     from ml_metadata.metadata_store import metadata_store
     from ml_metadata.proto import metadata_store_pb2 as pb
 
-    if os.environ.get(SQLITE):
-        sqlite = pb.SqliteMetadataSourceConfig(filename_uri=os.environ[SQLITE])
+    path = os.environ.get(SQLITE)
+    if path:
+        sqlite = pb.SqliteMetadataSourceConfig(filename_uri=path)
         return metadata_store.MetadataStore(pb.ConnectionConfig(sqlite=sqlite))
     host, port = os.environ.get(HOST), os.environ.get(PORT)
     if not host or not port:
@@ -47,6 +48,9 @@ def connect() -> Any:
 def related(store: Any, artifact_id: int, title: str, artifact_class: type[types.Artifact]) -> list[Any]:
     """All live artifacts of one type that the pipeline of an artifact has made, in any run.
 
+    Made, not imported: Kubeflow's importer records a copy, with the same URI and
+    a later id, of an artifact that a node of the pipeline made.
+
     Args:
         store: of `connect`.
         artifact_id: of an artifact of that pipeline.
@@ -60,7 +64,8 @@ def related(store: Any, artifact_id: int, title: str, artifact_class: type[types
     for context in store.get_contexts_by_artifact(artifact_id):
         if context.type == PIPELINE_CONTEXT:
             for artifact in store.get_artifacts_by_context(context.id):
-                if names[artifact.type_id] == title and artifact.state == pb.Artifact.LIVE:
+                made = FACTS in artifact.custom_properties
+                if made and names[artifact.type_id] == title and artifact.state == pb.Artifact.LIVE:
                     found[artifact.id] = _as_tfx(artifact, artifact_class)
     return list(found.values())
 

@@ -90,7 +90,9 @@ def _check_visible(experiment: Experiment, volume: Volume) -> None:
     schema = experiment.validation.schema_file
     if schema is not None and not Path(schema).is_file():
         raise InputError(
-            "The curated schema is not there", place=schema, remedy="It is read now and travels in the pipeline."
+            "The curated schema is not there",
+            place=schema,
+            remedy="It is read now and travels in the pipeline.",
         )
 
 
@@ -126,7 +128,9 @@ def _tfx_spec(experiment: Experiment, target: Target, enable_cache: bool) -> dic
     runner = kubeflow_v2_dag_runner.KubeflowV2DagRunner(config)
     notify = experiment.kubeflow.notify
     if notify is not None:
-        runner.set_exit_handler(kfp_nodes.Notify(json.dumps(notify.model_dump()), pipeline.pipeline_info.pipeline_name))
+        runner.set_exit_handler(
+            kfp_nodes.Notify(json.dumps(notify.model_dump()), pipeline.pipeline_info.pipeline_name)
+        )
     job = runner.run(pipeline, write_out=False)
     spec: dict[str, Any] = job["pipelineSpec"]
     if experiment.kubeflow.pipeline_root:
