@@ -15,6 +15,11 @@ from pipelines.errors import HeadraceError, nearest
 COMMANDS = {
     "experiments": ("pipelines.cli.experiments", "List the experiments that ship."),
     "run": ("pipelines.cli.run", "Run an experiment: data to pushed model."),
+    "compile": ("pipelines.cli.compile", "Compile an experiment for Kubeflow Pipelines or Vertex."),
+    "run-spec": ("pipelines.cli.run_spec", "Run a compiled pipeline with no cluster."),
+    "submit": ("pipelines.cli.submit", "Run an experiment on Kubeflow Pipelines."),
+    "schedule": ("pipelines.cli.schedule", "Recurring runs on Kubeflow Pipelines."),
+    "image": ("pipelines.cli.image", "Build and push the image that a cluster runs."),
     "runs": ("pipelines.cli.runs", "List the runs of a workspace."),
     "show": ("pipelines.cli.show", "Show one run, node by node."),
     "report": ("pipelines.cli.report", "Write a run as one HTML page."),

@@ -56,6 +56,15 @@ class _Plain(yaml.SafeDumper):
         return True
 
 
+def parameters_here(experiment: Experiment, workspace: Workspace) -> dict[str, str]:
+    """Parameters of the compiled pipeline for a run on this machine: its own folder, absolute paths."""
+    found = {"workspace": str(workspace.root)}
+    path = experiment.data.path
+    if path is not None and "://" not in path:
+        found["data_path"] = str(Path(path).expanduser().absolute())
+    return found
+
+
 def pipeline_name(experiment: Experiment) -> str:
     """Kubeflow's names have no underscores."""
     return experiment.name.replace("_", "-")
