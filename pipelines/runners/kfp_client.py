@@ -11,8 +11,11 @@ file, or the cluster's tokens when it runs in one.
 from __future__ import annotations
 
 import contextlib
+import json
 import tempfile
 import time
+import urllib.error
+import urllib.request
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -25,6 +28,7 @@ ENDED = ("SUCCEEDED", "FAILED", "SKIPPED", "CANCELED")
 """States of a run that will not change any more. (The client's own wait does not know the last.)"""
 
 _PAGE = 100
+_TIMEOUT_S = 10.0
 
 
 class ClusterError(HeadraceError):
@@ -94,38 +98,30 @@ def cluster(endpoint: str, namespace: str | None = None) -> Iterator[Cluster]:
         ClusterError: nothing answers there, it is not Kubeflow, or it refuses.
     """
     import kfp_server_api
-    import urllib3
 
     try:
         yield _connect(endpoint, namespace)
     except kfp_server_api.ApiException as error:
-        raise _refused(endpoint, error) from error
-    except urllib3.exceptions.HTTPError as error:
-        raise ClusterError(
-            f"Kubeflow Pipelines cannot be reached: {_reason(error)}",
-            place=endpoint,
-            remedy="Check --endpoint; from outside the cluster, "
-            "kubectl port-forward -n kubeflow svc/ml-pipeline-ui 8080:80 makes it http://localhost:8080.",
-        ) from error
+        answer = _Answer(int(error.status or 0), str(error.body or error.reason or ""))
+        raise _refused(endpoint, answer) from error
 
 
-def _reason(error: Exception) -> str:
-    """The innermost reason: urllib3 wraps it in retries."""
-    found: Any = error
-    while getattr(found, "reason", None) is not None and isinstance(found.reason, Exception):
-        found = found.reason
-    return str(found).rsplit(">: ", 1)[-1][:200]
+@dataclass(frozen=True)
+class _Answer:
+    status: int
+    text: str
 
 
-def _refused(endpoint: str, error: Any) -> ClusterError:
-    status = int(error.status or 0)
+def _refused(endpoint: str, answer: _Answer) -> ClusterError:
     remedy = {
         401: "Log in: the client takes a cookie or token from ~/.config/kfp/context.json or KF_PIPELINES_*.",
         403: "This account may not do that in the namespace (--namespace).",
         404: "There is no Kubeflow Pipelines 2 API below that URL, or no such thing in it.",
-    }.get(status, "")
-    body = str(error.body or error.reason or "").strip().replace("\n", " ")[:300]
-    return ClusterError(f"Kubeflow Pipelines refused with {status}: {body}", place=endpoint, remedy=remedy)
+    }.get(answer.status, "")
+    text = answer.text.strip().replace("\n", " ")[:300]
+    return ClusterError(
+        f"Kubeflow Pipelines refused with {answer.status}: {text}", place=endpoint, remedy=remedy
+    )
 
 
 def _connect(endpoint: str, namespace: str | None) -> Cluster:
@@ -137,13 +133,31 @@ def _connect(endpoint: str, namespace: str | None) -> Cluster:
             place="--endpoint",
             remedy="Begin it with http:// or https://.",
         )
+    _check_reachable(endpoint)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FutureWarning)
         # Its default namespace is a service's, not a user's.
         client = kfp.Client(host=endpoint, namespace=namespace or "kubeflow")
-    client._run_api.api_client.configuration.retries = 1
-    client.get_kfp_healthz(sleep_duration=0)
     return Cluster(client, endpoint, namespace)
+
+
+def _check_reachable(endpoint: str) -> None:
+    """Asks once: the client itself would ask five times, five seconds apart."""
+    url = f"{endpoint.rstrip('/')}/apis/v2beta1/healthz"
+    try:
+        with urllib.request.urlopen(url, timeout=_TIMEOUT_S) as answer:
+            json.load(answer)
+    except urllib.error.HTTPError as error:
+        if error.code == 404:
+            raise _refused(endpoint, _Answer(404, error.reason)) from error
+        # Any other refusal is the client's to deal with: it knows who is asking.
+    except (OSError, ValueError) as error:
+        raise ClusterError(
+            f"Kubeflow Pipelines cannot be reached: {getattr(error, 'reason', error)}",
+            place=endpoint,
+            remedy="Check --endpoint; from outside the cluster, "
+            "kubectl port-forward -n kubeflow svc/ml-pipeline-ui 8080:80 makes it http://localhost:8080.",
+        ) from error
 
 
 class Cluster:
