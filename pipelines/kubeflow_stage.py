@@ -93,7 +93,7 @@ class Notify(Stage):
     url: Annotated[str, Field(pattern=r"^https?://\S+$")] = Field(
         description="Gets a POST with JSON: pipeline, state, run, and text, as chat webhooks take it."
     )
-    on: Literal["failure", "always"] = "failure"
+    when: Literal["failure", "always"] = "failure"
     timeout_s: Annotated[float, Field(gt=0)] = 30.0
 
 

@@ -133,7 +133,7 @@ class Notify(base_executor.BaseExecutor):
         settings = json.loads(exec_properties["settings"])
         status = json.loads(exec_properties["final_status"] or "{}")
         state = str(status.get("state", "UNKNOWN"))
-        if settings["on"] == "failure" and state in ("COMPLETE", "SUCCEEDED", "CACHED"):
+        if settings["when"] == "failure" and state in ("COMPLETE", "SUCCEEDED", "CACHED"):
             return
         run = str(status.get("pipelineJobResourceName", ""))
         pipeline = exec_properties["pipeline"]

@@ -7,3 +7,6 @@ FACTS = "headrace_facts"
 
 SQLITE = "HEADRACE_METADATA_SQLITE"
 """Environment variable with the metadata store's file, where there is no cluster to ask."""
+
+HOST, PORT = "METADATA_GRPC_SERVICE_HOST", "METADATA_GRPC_SERVICE_PORT"
+"""Environment variables with which Kubeflow tells a container where its metadata store is."""

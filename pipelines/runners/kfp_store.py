@@ -16,9 +16,8 @@ from tfx import types
 
 from pipelines.errors import WorkspaceError
 from pipelines.runners.kfp_artifacts import set_metadata
-from pipelines.runners.kfp_facts import FACTS, SQLITE
+from pipelines.runners.kfp_facts import FACTS, HOST, PORT, SQLITE
 
-HOST, PORT = "METADATA_GRPC_SERVICE_HOST", "METADATA_GRPC_SERVICE_PORT"
 PIPELINE_CONTEXT = "system.Pipeline"
 
 
