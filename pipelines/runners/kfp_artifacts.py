@@ -61,8 +61,12 @@ def set_metadata(artifact: types.Artifact, metadata: Mapping[str, Any]) -> None:
             kind = types.artifact.PropertyType
             integral = artifact.PROPERTIES[key].type == kind.INT
             setattr(artifact, key, int(value) if integral else value)
+        elif isinstance(value, str):
+            artifact.set_string_custom_property(key, value)
         else:
             artifact.set_json_value_custom_property(key, value)
+    # TFX's getters find a JSON value only after it was written to the message.
+    artifact.mlmd_artifact  # noqa: B018
 
 
 def from_runtime(runtime: Mapping[str, Any], title: str, local_path: str) -> types.Artifact:
