@@ -1,4 +1,4 @@
-"""Trains a classifier from transformed examples, whatever they are of.
+"""Trains a model of classes or numbers from transformed examples, whatever they are of.
 
     run(fn_args, f"{__name__}.run_fn", hparams, make_task)
 
@@ -21,13 +21,50 @@ import tensorflow_transform as tft
 
 from modules import contract, export, input_pipeline
 from modules.hparams import TrainHparams
-from modules.training import identity, loop, splits, workers
+from modules.training import identity, splits, transfer, workers
 from modules.training.checkpoints import CheckpointStore
+from modules.training.compression import Compression
+from modules.training.extensions import Extension
 from modules.training.report import FitReport
 from modules.training.session import Session, in_float32, prepare
 
 if TYPE_CHECKING:
     from tfx.components import FnArgs
+
+
+def _without_extensions(model: keras.Model) -> Sequence[Extension]:
+    return ()
+
+
+@dataclass(frozen=True)
+class Start:
+    """What is at hand before the training.
+
+    Attributes:
+        training: single (input, one-hot label) pairs.
+        validation: the same of the validation split.
+        examples: of `training`.
+        session: where the model lives.
+        store: of checkpoints, if any.
+    """
+
+    training: tf.data.Dataset
+    validation: tf.data.Dataset
+    examples: int
+    session: Session
+    store: CheckpointStore | None
+
+
+def _from_scratch(model: keras.Model, start: Start) -> None:
+    return None
+
+
+def _unexplained(model: keras.Model, folder: Path, class_names: Sequence[str]) -> None:
+    """Models of other things than images have no pictures."""
+
+
+def _as_it_is(model: keras.Model) -> keras.Model:
+    return model
 
 
 @dataclass(frozen=True)
@@ -36,7 +73,7 @@ class Task:
 
     Attributes:
         features: transformed features that make one example.
-        label: transformed feature with the class id.
+        label: transformed feature with the class id, or for a regression the number.
         to_input: those features of one example to the model's input.
         to_training: the same with a seed, where training takes a random part of an example.
         build: number of classes to a new model, (B, ...) float32 to (B, C) probabilities.
@@ -44,6 +81,13 @@ class Task:
         preprocess: signature -> function from raw inputs (B,) string to the model's input.
         augment: changes training batches.
         resources: what the preprocessing functions hold, to be saved with them.
+        batching: how examples come together; needed where their shapes differ.
+        prepare: gives a new model its first weights; not called where a checkpoint will.
+        regression: whether the label is a number; the model then gives (B,) float32.
+        explain: writes pictures of mistakes from the trained model, the run's folder and the class names.
+        stages: parts of the training that differ in what is frozen; none for one part.
+        extend: what is added to losses and steps of a new model; called in the strategy's scope.
+        finish: the trained model in float32 to the one that is written.
     """
 
     features: tuple[str, ...]
@@ -55,6 +99,13 @@ class Task:
     to_training: splits.ToTraining | None = None
     augment: input_pipeline.Augment | None = None
     resources: Mapping[str, Any] = field(default_factory=dict)
+    batching: input_pipeline.Batching = input_pipeline.plain_batches
+    prepare: Callable[[keras.Model, Start], None] = _from_scratch
+    regression: bool = False
+    explain: Callable[[keras.Model, Path, Sequence[str]], Any] = _unexplained
+    stages: Sequence[transfer.Stage] = ()
+    extend: Callable[[keras.Model], Sequence[Extension]] = _without_extensions
+    finish: Callable[[keras.Model], keras.Model] = _as_it_is
 
 
 MakeTask = Callable[[tft.TFTransformOutput], Task]
@@ -79,27 +130,43 @@ def run(fn_args: FnArgs, run_fn: str, train: TrainHparams, state_root: str, make
         return
     session = prepare(train)
     transform = tft.TFTransformOutput(fn_args.transform_output)
-    names = [name.decode() for name in transform.vocabulary_by_name(contract.LABEL_VOCABULARY)]
     task = make_task(transform)
+    names = [] if task.regression else _class_names(transform)
     sources = _sources(fn_args, transform, task, names)
     loaded = splits.load(sources, train, augment=task.augment, work_folder=state_root)
     with session.scope():
         model = task.build(len(names))
+        last_epochs = task.stages[-1].epochs if task.stages else train.epochs
+        compression = Compression(
+            model, replace(train, epochs=last_epochs), names, replicas=session.placement.replicas
+        )
+        extensions = [*task.extend(model), *compression.extensions]
     store = _store(fn_args, train, state_root, [task.description, names])
-    report = loop.fit(
+    if store is None or store.latest() is None:
+        task.prepare(
+            model, Start(loaded.pairs, loaded.validation_pairs, sum(loaded.class_counts), session, store)
+        )
+    report = transfer.fit(
         model,
+        task.stages,
         loaded.stream,
         loaded.validation,
         session,
         store=store,
         class_counts=loaded.class_counts,
+        extensions=extensions,
         board_folder=fn_args.model_run_dir if train.tensorboard else "",
     )
     report = replace(report, choices={**report.choices, "input": loaded.record})
     if session.is_chief:
-        _save(fn_args, _servable(model, session, lambda: task.build(len(names))), names, task, report)
+        served = compression.finish(task.finish(_servable(model, session, lambda: task.build(len(names)))))
+        _save(fn_args, served, names, task, report)
         if store is not None:
             store.clear()
+
+
+def _class_names(transform: tft.TFTransformOutput) -> list[str]:
+    return [name.decode() for name in transform.vocabulary_by_name(contract.LABEL_VOCABULARY)]
 
 
 def _sources(
@@ -114,6 +181,7 @@ def _sources(
         class_names=names,
         to_input=task.to_input,
         to_training=task.to_training,
+        batching=task.batching,
     )
 
 
@@ -146,3 +214,4 @@ def _save(
     run_dir = Path(fn_args.model_run_dir)
     run_dir.mkdir(parents=True, exist_ok=True)
     (run_dir / contract.HISTORY_FILE).write_text(json.dumps(report.to_json(), indent=1))
+    task.explain(model, run_dir, class_names)
