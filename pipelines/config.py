@@ -23,6 +23,7 @@ from pipelines.stages import (
     Evaluation,
     ImageModel,
     Infra,
+    Metadata,
     Model,
     Push,
     Rewrite,
@@ -50,6 +51,9 @@ class Experiment(Stage):
     infra: Infra = Infra()
     push: Push = Push()
     beam: Beam = Beam()
+    metadata: Metadata | None = Field(
+        None, description="A database server for the record, instead of metadata.db in the workspace."
+    )
 
     @model_validator(mode="before")
     @classmethod

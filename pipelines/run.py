@@ -18,6 +18,7 @@ from pipelines import errors, fingerprint
 from pipelines.config import Experiment
 from pipelines.lineage import record
 from pipelines.lineage import store as lineage
+from pipelines.lineage.database import Database, settle
 from pipelines.lineage.sqlite import add_indexes
 from pipelines.runners.events import FAILED, Event, EventLog
 from pipelines.summary import Summary, summarize
@@ -89,12 +90,12 @@ def run(experiment: Experiment, workspace: Workspace, options: Options, progress
     folder.mkdir(parents=True)
     progress.loading(run_id)
     with _interruptible():
+        database = settle(workspace.root, experiment.metadata)
         pipeline = _compile(experiment, workspace, options, run_id)
-        store_path = workspace.metadata_path
-        _begin(store_path, run_id, experiment, options, began)
+        _begin(database, run_id, experiment, options, began)
         progress.planned(_planned(pipeline))
-        state, error = _orchestrate(pipeline, options, folder, store_path, progress)
-        summary = _end(store_path, run_id, state, error)
+        state, error = _orchestrate(pipeline, options, folder, database, progress)
+        summary = _end(database, run_id, state, error)
     if error is not None:
         raise error
     final = lineage.REFUSED if summary.refusal else lineage.COMPLETE
@@ -182,7 +183,7 @@ def _upstream(ir: Any, node_id: str) -> set[str]:
 
 def _base_run(workspace: Workspace, experiment: Experiment, needed: set[str]) -> str:
     """The latest run of the experiment in which all needed nodes have outputs."""
-    with lineage.Store(workspace.metadata_path) as store:
+    with lineage.Store(workspace.database) as store:
         for earlier in store.runs():
             nodes = store.nodes(earlier.run_id) if earlier.experiment == experiment.name else []
             if needed <= {node.node for node in nodes if node.state in ("complete", "cached")}:
@@ -202,7 +203,7 @@ def _planned(ir: Any) -> list[str]:
     ]
 
 
-def _begin(path: Path, run_id: str, experiment: Experiment, options: Options, began: float) -> None:
+def _begin(database: Database, run_id: str, experiment: Experiment, options: Options, began: float) -> None:
     from pipelines.create import config_json
 
     details = {
@@ -213,15 +214,16 @@ def _begin(path: Path, run_id: str, experiment: Experiment, options: Options, be
         # Asked for before any node is forked, so that nodes need not ask again.
         "surroundings": record.surroundings(),
     }
-    with lineage.Store(path) as store:
+    with lineage.Store(database) as store:
         store.begin_run(run_id, experiment.name, began, details)
     # ML Metadata's own look-ups of a node's run become as fast as ours by them.
-    add_indexes(path)
+    if database.is_file:
+        add_indexes(database.path)
 
 
-def _end(path: Path, run_id: str, state: str, error: errors.HeadraceError | None) -> Summary:
+def _end(database: Database, run_id: str, state: str, error: errors.HeadraceError | None) -> Summary:
     """Records the end; executions that a dead process left running are marked as canceled."""
-    with lineage.Store(path) as store:
+    with lineage.Store(database) as store:
         store.cancel_running(run_id)
         summary = summarize(store, run_id)
         if state == lineage.COMPLETE and summary.refusal:
@@ -234,7 +236,7 @@ def _end(path: Path, run_id: str, state: str, error: errors.HeadraceError | None
 
 
 def _orchestrate(
-    pipeline: Any, options: Options, folder: Path, metadata_path: Path, progress: Progress
+    pipeline: Any, options: Options, folder: Path, database: Database, progress: Progress
 ) -> tuple[str, errors.HeadraceError | None]:
     """Runs the nodes; how the run ended, and the error to raise where it did not end well."""
     from pipelines.runners.node import RunFiles
@@ -251,7 +253,7 @@ def _orchestrate(
         progress.tick()
 
     try:
-        ok = _runner(options, RunFiles(folder, metadata_path), tick)(pipeline)
+        ok = _runner(options, RunFiles(folder, database), tick)(pipeline)
     except KeyboardInterrupt:
         tick()
         return lineage.INTERRUPTED, errors.InterruptedRunError(

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+
+from pipelines.lineage import database
 
 Share = Annotated[int, Field(ge=1, le=100)]
 Fraction = Annotated[float, Field(gt=0, lt=1)]
@@ -366,3 +368,20 @@ class Beam(Stage):
     """Options for every Beam component."""
 
     args: list[str] = Field([], description="Beam pipeline options, such as --direct_num_workers=2.")
+
+
+class Metadata(Stage):
+    """A MySQL, MariaDB or PostgreSQL database that is there already; `HEADRACE_METADATA` comes before it."""
+
+    url: str = Field(description=f"{database.EXPECTED}; without a password, since it is recorded.")
+    password_env: str = Field(
+        database.PASSWORD_VARIABLE, description="Environment variable that holds the password."
+    )
+    password_file: str | None = Field(None, description="File that holds the password; comes first.")
+
+    @field_validator("url")
+    @classmethod
+    def _no_password(cls, url: str) -> str:
+        if database.Server.of(url).password:
+            raise ValueError("metadata.url holds a password, which would be recorded; use password_env")
+        return url

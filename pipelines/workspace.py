@@ -1,7 +1,7 @@
 """Where an installation's state lies, and the names of runs.
 
 workspace = Workspace.open(Path("workspace"))
-workspace.metadata_path, workspace.artifacts, workspace.serving_root("digits")
+workspace.database, workspace.artifacts, workspace.serving_root("digits")
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Self
 
 from pipelines.errors import WorkspaceError
+from pipelines.lineage.database import Database
 
 _MIN_FREE_BYTES = 256 << 20
 """Below this a run is not started: TFX would fail half-way."""
@@ -37,7 +38,7 @@ class Workspace:
         workspace = cls(Path(root).expanduser().absolute())
         if create:
             workspace._prepare()
-        elif not workspace.metadata_path.exists():
+        elif not workspace.database.is_there():
             raise WorkspaceError(
                 "There is no workspace here yet",
                 place=str(workspace.root),
@@ -67,8 +68,9 @@ class Workspace:
             )
 
     @property
-    def metadata_path(self) -> Path:
-        return self.root / "metadata.db"
+    def database(self) -> Database:
+        """Where its record is: `metadata.db` in it, or a database on a server."""
+        return Database.of(self.root)
 
     @property
     def artifacts(self) -> Path:

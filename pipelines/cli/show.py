@@ -26,7 +26,7 @@ def command(run: str, root: str) -> None:
     Example:
       headrace show latest
     """
-    with Store(Workspace.open(root).metadata_path) as store:
+    with Store(Workspace.open(root).database) as store:
         record = store.find_run(run)
         nodes = store.nodes(record.run_id)
         summary = summarize(store, record.run_id)

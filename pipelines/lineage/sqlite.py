@@ -1,6 +1,6 @@
 """Lineage look-ups straight from the SQLite file of ML Metadata.
 
-    with SqliteSource(workspace.metadata_path) as source:
+    with SqliteSource(workspace.database.path) as source:
         source.producers([17])
 
 ML Metadata's API answers `get_lineage_subgraph` with every execution that ever

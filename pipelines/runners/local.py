@@ -14,7 +14,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from tfx.orchestration.local import runner_utils
 from tfx.orchestration.portable import partial_run_utils, tfx_runner
 
 from pipelines.runners import events, node, processes
@@ -125,8 +124,7 @@ class LocalRunner(tfx_runner.IrBasedRunner):
 
 
 def _take_snapshot(pipeline: Any, files: node.RunFiles) -> bool:
-    deployment = runner_utils.extract_local_deployment_config(pipeline)
-    with LockedMetadata(deployment, files.metadata_path) as handle:
+    with LockedMetadata(files.database) as handle:
         partial_run_utils.snapshot(handle, pipeline)
     return True
 

@@ -1,6 +1,6 @@
 """Runs one node of a compiled pipeline, whatever runner asked for it.
 
-    ok = run_node(NodeTask(ir, "Trainer", RunFiles(folder, metadata_path)))
+    ok = run_node(NodeTask(ir, "Trainer", RunFiles(folder, workspace.database)))
 
 The node's states go to the run's event log; what it cost goes to ML Metadata.
 """
@@ -22,6 +22,7 @@ from tfx.orchestration.portable import launcher
 from components import beam_worker, subprocesses
 from pipelines import errors
 from pipelines.lineage import record
+from pipelines.lineage.database import Database
 from pipelines.lineage.store import INPUT_FILE, ArtifactRecord, Store
 from pipelines.runners import beam_options, events
 from pipelines.runners.metadata import LockedMetadata
@@ -34,7 +35,7 @@ class RunFiles:
     """Where a run keeps its logs and events, and the workspace's metadata."""
 
     folder: Path
-    metadata_path: Path
+    database: Database
 
 
 @dataclass(frozen=True)
@@ -75,7 +76,7 @@ def _launch(task: NodeTask) -> Any:
     node = find_node(task.pipeline, task.node_id)
     return launcher.Launcher(
         pipeline_node=node,
-        mlmd_connection=LockedMetadata(deployment, task.files.metadata_path),
+        mlmd_connection=LockedMetadata(task.files.database),
         pipeline_info=task.pipeline.pipeline_info,
         pipeline_runtime_spec=task.pipeline.runtime_spec,
         executor_spec=runner_utils.extract_executor_spec(deployment, task.node_id),
@@ -97,7 +98,7 @@ def _record(task: NodeTask, info: Any, costs: dict[str, float]) -> str:
     """
     if info is None or not info.execution_id:
         return events.SKIPPED
-    with Store(task.files.metadata_path) as store:
+    with Store(task.files.database) as store:
         state = store.execution_state(info.execution_id)
         if state not in (events.COMPLETE, events.CACHED):
             return events.FAILED
@@ -105,7 +106,7 @@ def _record(task: NodeTask, info: Any, costs: dict[str, float]) -> str:
     # Reports are read while the store is closed: other nodes wait for it.
     facts = {**record.surroundings(), **costs, **record.facts(ended, costs["wall_s"])}
     inputs = [_as_artifact(file) for file in record.input_files(ended)]
-    with Store(task.files.metadata_path) as store:
+    with Store(task.files.database) as store:
         store.annotate_execution(info.execution_id, facts)
         if inputs:
             store.link_inputs(info.execution_id, INPUT_FILE, "files", inputs)
@@ -133,7 +134,7 @@ def _try_to_record_failure(task: NodeTask, costs: dict[str, float], error: Excep
 
 def _record_failure(task: NodeTask, costs: dict[str, float], error: Exception) -> None:
     """Adds to a failed node's execution, where it got as far as having one."""
-    with Store(task.files.metadata_path) as store:
+    with Store(task.files.database) as store:
         failed = [node for node in store.nodes(task.files.folder.name) if node.node == task.node_id]
         for node in failed[-1:]:
             facts = {**record.surroundings(), **costs, "error": f"{type(error).__name__}: {error}"[:2000]}
@@ -180,7 +181,7 @@ def _disk_full(task: NodeTask, error: BaseException | None) -> dict[str, str] | 
         return None
     return {
         "headline": f"The disk is full; node {task.node_id} could not write",
-        "place": str(task.files.metadata_path.parent),
+        "place": str(task.files.database.path.parent),
         "remedy": "Free space and run the same command again; finished nodes are not run again.",
     }
 
