@@ -25,11 +25,20 @@ from modules.errors import TrainingError
 from modules.hparams import TrainHparams
 from modules.training import identity, loop, workers
 from modules.training.checkpoints import CheckpointStore
+from modules.training.extensions import Extension
 from modules.training.report import FitReport
 from modules.training.session import Session, in_float32, prepare
 
 if TYPE_CHECKING:
     from tfx.components import FnArgs
+
+
+def _without_extensions(model: keras.Model) -> Sequence[Extension]:
+    return ()
+
+
+def _as_it_is(model: keras.Model) -> keras.Model:
+    return model
 
 
 @dataclass(frozen=True)
@@ -45,6 +54,8 @@ class Task:
         preprocess: signature -> function from raw inputs (B,) string to the model's input.
         augment: changes training batches.
         resources: what the preprocessing functions hold, to be saved with them.
+        extend: what is added to losses and steps of a new model; called in the strategy's scope.
+        finish: the trained model in float32 to the one that is written.
     """
 
     features: tuple[str, ...]
@@ -55,6 +66,8 @@ class Task:
     preprocess: Mapping[str, export.Preprocess]
     augment: input_pipeline.Augment | None = None
     resources: Mapping[str, Any] = field(default_factory=dict)
+    extend: Callable[[keras.Model], Sequence[Extension]] = _without_extensions
+    finish: Callable[[keras.Model], keras.Model] = _as_it_is
 
 
 MakeTask = Callable[[tft.TFTransformOutput], Task]
@@ -87,6 +100,7 @@ def run(fn_args: FnArgs, run_fn: str, train: TrainHparams, state_root: str, make
     count_classes(validation, "validation", names)
     with session.scope():
         model = task.build(len(names))
+        extensions = task.extend(model)
     store = _store(fn_args, train, state_root, [task.description, names])
     report = loop.fit(
         model,
@@ -101,10 +115,12 @@ def run(fn_args: FnArgs, run_fn: str, train: TrainHparams, state_root: str, make
         session,
         store=store,
         class_counts=class_counts,
+        extensions=extensions,
         board_folder=fn_args.model_run_dir if train.tensorboard else "",
     )
     if session.is_chief:
-        _save(fn_args, _servable(model, session, lambda: task.build(len(names))), names, task, report)
+        served = task.finish(_servable(model, session, lambda: task.build(len(names))))
+        _save(fn_args, served, names, task, report)
         if store is not None:
             store.clear()
 
