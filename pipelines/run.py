@@ -92,7 +92,7 @@ def run(experiment: Experiment, workspace: Workspace, options: Options, progress
     with _interruptible():
         database = settle(workspace.root, experiment.metadata)
         pipeline = _compile(experiment, workspace, options, run_id)
-        _begin(database, run_id, experiment, options, began)
+        _begin(database, run_id, experiment, options, began, _waits(pipeline))
         progress.planned(_planned(pipeline))
         state, error = _orchestrate(pipeline, options, folder, database, progress)
         summary = _end(database, run_id, state, error)
@@ -195,6 +195,12 @@ def _base_run(workspace: Workspace, experiment: Experiment, needed: set[str]) ->
     )
 
 
+def _waits(ir: Any) -> dict[str, list[str]]:
+    """Node -> nodes that come before it, whether it reads from them or only waits for them."""
+    nodes = [item.pipeline_node for item in ir.nodes]
+    return {node.node_info.id: list(node.upstream_nodes) for node in nodes if node.upstream_nodes}
+
+
 def _planned(ir: Any) -> list[str]:
     return [
         item.pipeline_node.node_info.id
@@ -203,12 +209,20 @@ def _planned(ir: Any) -> list[str]:
     ]
 
 
-def _begin(database: Database, run_id: str, experiment: Experiment, options: Options, began: float) -> None:
+def _begin(
+    database: Database,
+    run_id: str,
+    experiment: Experiment,
+    options: Options,
+    began: float,
+    upstream: dict[str, list[str]],
+) -> None:
     from pipelines.create import config_json
 
     details = {
         "config": config_json(experiment),
         "runner": options.runner,
+        "upstream": upstream,
         "cache": options.cache,
         "packages": fingerprint.environment(),
         # Asked for before any node is forked, so that nodes need not ask again.

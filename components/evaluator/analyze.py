@@ -27,7 +27,8 @@ from tensorflow_model_analysis.extractors import (
 from tensorflow_model_analysis.proto import config_pb2
 from tfx_bsl.tfxio import tf_example_record
 
-from components.evaluator import predict
+from components.evaluator import confusion, predict
+from components.serving.servable import Servable
 
 CANDIDATE = "candidate"
 BASELINE = "baseline"
@@ -70,10 +71,15 @@ def analyze(
     tfxio = tf_example_record.TFExampleBeamRecord(
         physical_format="inmem", raw_record_column_name=tfma.ARROW_INPUT_COLUMN
     )
-    _ = (
+    predicted = (
         records
         | "Batch" >> beam.BatchElements(min_batch_size=_BATCH, max_batch_size=_BATCH)
         | "Predict" >> beam.ParDo(predict.Predict(models, label, kept))
+    )
+    names = Servable.read(models.candidate).class_names
+    _ = predicted | "Confusion" >> confusion.Confusion(names, label, output_path)
+    _ = (
+        predicted
         | "ToArrow" >> tfxio.BeamSource()
         | "Analyze"
         >> tfma.ExtractEvaluateAndWriteResults(

@@ -166,13 +166,26 @@ class ApiSource:
         context = self._store.get_context_by_type_and_name(RUN_TYPE, run_id)
         return RunRecord.of(run_id, values_of(context.custom_properties)) if context else None
 
+    def find_runs(self, text: str, state: str, limit: int, offset: int = 0) -> Sequence[RunRecord]:
+        # The API knows no offset. Of a text with a sign that LIKE cannot take, more is read than asked for.
+        condition = f"type = '{RUN_TYPE}' AND name LIKE '%{_pattern(text)}%'"
+        if state:
+            condition += f" AND custom_properties.state.string_value = '{_pattern(state)}'"
+        found = self._contexts(condition, limit + offset)
+        runs = [RunRecord.of(item.name, values_of(item.custom_properties)) for item in found]
+        return [run for run in runs if text in run.run_id][offset:]
+
+    def _contexts(self, condition: str, limit: int) -> list[Any]:
+        options = ListOptions(filter_query=condition, order_by=OrderByField.ID, is_asc=False, limit=limit)
+        return known_or_none(lambda: self._store.get_contexts(options)) or []
+
     def run_ids(self, prefix: str = "", limit: int = 50) -> Sequence[str]:
         condition = f"type = '{RUN_TYPE}'"
         if prefix:
             condition += f" AND name LIKE '{_pattern(prefix)}%'"
-        options = ListOptions(filter_query=condition, order_by=OrderByField.ID, is_asc=False, limit=limit)
-        found = known_or_none(lambda: self._store.get_contexts(options)) or []
-        return [context.name for context in found if context.name.startswith(prefix)]
+        return [
+            context.name for context in self._contexts(condition, limit) if context.name.startswith(prefix)
+        ]
 
 
 def _in_order(events: Iterable[Any]) -> list[Any]:

@@ -125,6 +125,12 @@ class Source(Protocol):
     def run(self, run_id: str) -> RunRecord | None:
         """A run by its whole id."""
 
+    def find_runs(self, text: str, state: str, limit: int, offset: int = 0) -> Sequence[RunRecord]:
+        """Runs whose id holds `text`, in a state (any where it is empty), newest first.
+
+        Ids begin with the experiment's name.
+        """
+
     def run_ids(self, prefix: str = "", limit: int = 50) -> Sequence[str]:
         """Ids of runs that begin so, newest first."""
 

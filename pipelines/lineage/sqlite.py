@@ -132,6 +132,13 @@ _RUN_IDS = f"""
 SELECT Context.name FROM Context JOIN Type ON Type.id = Context.type_id
 WHERE Type.name = '{RUN_TYPE}' AND Context.name >= ? AND Context.name < ? ORDER BY Context.id DESC LIMIT ?"""
 
+_FIND_RUNS = f"""
+SELECT Context.name FROM Context JOIN Type ON Type.id = Context.type_id
+WHERE Type.name = '{RUN_TYPE}' AND instr(Context.name, ?1) AND (?2 = '' OR EXISTS (
+  SELECT 1 FROM ContextProperty AS state WHERE state.context_id = Context.id
+  AND state.name = 'state' AND state.string_value = ?2
+)) ORDER BY Context.id DESC LIMIT ?3 OFFSET ?4"""
+
 _RUN = f"""
 SELECT property.name, int_value, double_value, string_value FROM Context
 JOIN Type ON Type.id = Context.type_id JOIN ContextProperty AS property ON property.context_id = Context.id
@@ -291,6 +298,10 @@ class SqliteSource:
     def run(self, run_id: str) -> RunRecord | None:
         rows = self._rows(_RUN, run_id)
         return RunRecord.of(run_id, {name: _value(values) for name, *values in rows}) if rows else None
+
+    def find_runs(self, text: str, state: str, limit: int, offset: int = 0) -> Sequence[RunRecord]:
+        names = [name for (name,) in self._rows(_FIND_RUNS, text, state, limit, offset)]
+        return [run for run in map(self.run, names) if run]
 
     def run_ids(self, prefix: str = "", limit: int = 50) -> Sequence[str]:
         return [name for (name,) in self._rows(_RUN_IDS, prefix, prefix + _LAST, limit)]

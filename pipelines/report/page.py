@@ -1,22 +1,24 @@
 """One HTML page for a run: self-contained, printable, readable offline.
 
-text = page(view, why="...", tree="...", made_at=time.time())
+text = page(gathered, made_at=time.time())
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from importlib import resources
 
+from pipelines.lineage.query import Lineage
 from pipelines.lineage.render import clock
 from pipelines.lineage.view import RunView
-from pipelines.report.markup import Markup, tag
+from pipelines.report.markup import Child, Markup, tag
 from pipelines.report.sections import data, model, run
 
-_POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src 'unsafe-inline'"
+POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src 'unsafe-inline'"
 """The page loads nothing from anywhere, and a browser holds it to that."""
 
-_NAMES = {
+NAMES = {
     "chain": "Chain",
     "data": "Data",
     "training": "Training",
@@ -28,15 +30,38 @@ _NAMES = {
 }
 
 
-def page(view: RunView, *, why: str, tree: str, made_at: float) -> str:
+@dataclass(frozen=True)
+class Gathered:
+    """What a page is made from.
+
+    Attributes:
+        view: the run.
+        why: a paragraph on the version it pushed; empty where it pushed none.
+        lineage: of that version, else of all that the run made.
+    """
+
+    view: RunView
+    why: str
+    lineage: Lineage
+
+
+def page(gathered: Gathered, *, made_at: float) -> str:
     """The whole page.
 
     Args:
-        view: the run.
-        why: a paragraph on the version it pushed; empty where it pushed none.
-        tree: its lineage as `render.tree` gives it.
+        gathered: what to show.
         made_at: seconds since the epoch.
     """
+    run_id = gathered.view.run.run_id
+    parts = sections(gathered)
+    header = run.header(gathered.view, gathered.why)
+    footer = f"headrace report, {clock(made_at)}"
+    return document(run_id, [header, *parts.values()], _navigation(list(parts)), footer)
+
+
+def sections(gathered: Gathered) -> dict[str, Markup]:
+    """Name -> section, those left out that would be empty."""
+    view = gathered.view
     parts = {
         "chain": run.chain(view),
         "data": data.data_section(view),
@@ -44,24 +69,35 @@ def page(view: RunView, *, why: str, tree: str, made_at: float) -> str:
         "candidates": model.candidates(view),
         "evaluation": model.evaluation(view),
         "mistakes": model.mistakes(view),
-        "lineage": run.lineage(view, tree),
+        "lineage": run.lineage(gathered.lineage),
         "environment": run.environment(view),
     }
-    shown = {name: part for name, part in parts.items() if part}
+    return {name: part for name, part in parts.items() if part}
+
+
+def document(title: str, content: Sequence[Child], navigation: Markup, footer: str) -> str:
+    """A page with its styles and script in it.
+
+    Args:
+        title: in the browser's tab.
+        content: what stands in `main`.
+        navigation: above it.
+        footer: below it.
+    """
     body = tag(
         "body",
         tag("a", "To the content", href="#content", class_="skip"),
-        _navigation(list(shown)),
-        tag("main", run.header(view, why), *shown.values(), id="content"),
-        tag("footer", f"headrace report, {clock(made_at)}"),
+        navigation,
+        tag("main", *content, id="content"),
+        tag("footer", footer),
         tag("script", _resource("page.js")),
     )
     head = tag(
         "head",
         tag("meta", charset="utf-8"),
         tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        tag("meta", http_equiv="Content-Security-Policy", content=_POLICY),
-        tag("title", f"{view.run.run_id} · Headrace"),
+        tag("meta", http_equiv="Content-Security-Policy", content=POLICY),
+        tag("title", f"{title} · Headrace"),
         # An empty icon: browsers would ask for one beside the file.
         tag("link", rel="icon", href="data:,"),
         tag("style", _resource("page.css")),
@@ -70,7 +106,7 @@ def page(view: RunView, *, why: str, tree: str, made_at: float) -> str:
 
 
 def _navigation(names: Sequence[str]) -> Markup:
-    links = [tag("li", tag("a", _NAMES[name], href=f"#{name}")) for name in names]
+    links = [tag("li", tag("a", NAMES[name], href=f"#{name}")) for name in names]
     return tag("nav", tag("ul", *links), aria_label="Sections")
 
 

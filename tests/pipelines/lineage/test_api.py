@@ -56,6 +56,9 @@ def test_pushes_and_runs(asked, recorded) -> None:
     assert file.run_ids(limit=2) == api.run_ids(limit=2)
     assert file.run(recorded.runs[3]) == api.run(recorded.runs[3])
     assert api.run("digits") is None
+    for question in (("", "", 5), ("its-", "complete", 3, 2), ("digits", "failed", 5), ("%", "", 5)):
+        assert file.find_runs(*question) == api.find_runs(*question)
+    assert [run.run_id for run in file.find_runs("ph", "complete", 2)] == list(file.run_ids("ph", 2))
 
 
 def test_input_files(asked) -> None:
