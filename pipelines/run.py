@@ -186,7 +186,7 @@ def _base_run(workspace: Workspace, experiment: Experiment, needed: set[str]) ->
     with lineage.Store(workspace.database) as store:
         for earlier in store.runs():
             nodes = store.nodes(earlier.run_id) if earlier.experiment == experiment.name else []
-            if needed <= {node.node for node in nodes if node.state in ("complete", "cached")}:
+            if needed <= {node.node for node in nodes if _has_outputs(node)}:
                 return earlier.run_id
     raise errors.NotFoundError(
         "No earlier run has the outputs that --from starts from",
@@ -199,6 +199,12 @@ def _waits(ir: Any) -> dict[str, list[str]]:
     """Node -> nodes that come before it, whether it reads from them or only waits for them."""
     nodes = [item.pipeline_node for item in ir.nodes]
     return {node.node_info.id: list(node.upstream_nodes) for node in nodes if node.upstream_nodes}
+
+
+def _has_outputs(node: lineage.NodeRecord) -> bool:
+    """Whether a node went well, and what it wrote has not been removed since."""
+    written = [artifact for group in node.outputs.values() for artifact in group]
+    return node.state in ("complete", "cached") and all(Path(item.uri).exists() for item in written)
 
 
 def _planned(ir: Any) -> list[str]:

@@ -99,9 +99,13 @@ class Workspace:
         """The folder that a model server watches for a model."""
         return self.serving / model
 
+    @property
+    def training(self) -> Path:
+        return self.root / "training"
+
     def training_root(self, experiment: str) -> Path:
         """The folder with the checkpoints of an experiment's unfinished trainings."""
-        return self.root / "training" / experiment
+        return self.training / experiment
 
     def run_folder(self, run_id: str) -> Path:
         return self.runs / run_id

@@ -122,6 +122,20 @@ def facts(node: NodeRecord, wall_s: float) -> Facts:
     return found
 
 
+def written(node: NodeRecord) -> Facts:
+    """`output_bytes`: what a node wrote to its artifacts; empty where it was cached."""
+    if node.state != "complete":
+        return {}
+    folders = {Path(artifact.uri) for group in node.outputs.values() for artifact in group}
+    # What a resolver found lies where another node wrote it.
+    own = [folder for folder in folders if folder.name == str(node.execution_id)]
+    return {"output_bytes": sum(_size(folder) for folder in own)}
+
+
+def _size(folder: Path) -> int:
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+
+
 def _counts(node: NodeRecord) -> Facts:
     """How many examples went through: of the split it reads, of those it wrote, else of all."""
     sizes: dict[str, int] = {}
@@ -160,11 +174,29 @@ def _trainer(node: NodeRecord) -> Facts:
     for key in ("epochs", "best_epoch", "parameters"):
         if key in report:
             found[key] = int(report[key])
+    weights = _weights_digest(node)
+    if weights:
+        found["weights_sha256"] = weights
     if "examples_per_second" in report:
         found["examples_per_s"] = float(report["examples_per_second"])
     kept = int(report.get("best_epoch", 0)) - 1
     final = {name: values[kept] for name, values in report.get("history", {}).items() if kept < len(values)}
     return {**found, "metrics": json.dumps(final, sort_keys=True)} if final else found
+
+
+def _weights_digest(node: NodeRecord) -> str:
+    """Of the trained variables as they are stored; empty where that is no SavedModel.
+
+    Two trainings with bit-identical weights have the same, since a file of
+    variables holds nothing else.
+    """
+    artifacts = node.outputs.get("model", ())
+    files = sorted(Path(artifacts[0].uri).rglob("variables/variables.data-*")) if artifacts else []
+    total = hashlib.sha256()
+    for path in files:
+        with open(path, "rb") as file:
+            total.update(hashlib.file_digest(file, "sha256").digest())
+    return total.hexdigest() if files else ""
 
 
 def _rewriter(node: NodeRecord) -> Facts:

@@ -26,8 +26,8 @@ RUN_TYPE = "HeadraceRun"
 TFX_RUN_TYPE = "pipeline_run"
 TFX_NODE_TYPE = "node"
 
-ROLLBACK, PRUNE = "HeadraceRollback", "HeadracePrune"
-"""Execution types of what is done to served models outside of runs."""
+ROLLBACK, PRUNE, CLEANING = "HeadraceRollback", "HeadracePrune", "HeadraceCleaning"
+"""Execution types of what is done to served models and to artifacts outside of runs."""
 
 INPUT_FILE = "InputFile"
 """Artifact type of what ExampleGen read; its events have the key `files`."""

@@ -105,6 +105,7 @@ def _record(task: NodeTask, info: Any, costs: dict[str, float]) -> str:
         ended = store.node(info.execution_id)
     # Reports are read while the store is closed: other nodes wait for it.
     facts = {**record.surroundings(), **costs, **record.facts(ended, costs["wall_s"])}
+    facts.update(record.written(ended))
     inputs = [_as_artifact(file) for file in record.input_files(ended)]
     with Store(task.files.database) as store:
         store.annotate_execution(info.execution_id, facts)
