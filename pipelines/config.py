@@ -16,6 +16,7 @@ import yaml
 from pydantic import BaseModel, Field, ValidationError, model_validator
 
 from pipelines.errors import ConfigError, NotFoundError, nearest
+from pipelines.stage import Stage
 from pipelines.stages import (
     FAMILIES,
     Beam,
@@ -27,7 +28,6 @@ from pipelines.stages import (
     Model,
     Push,
     Rewrite,
-    Stage,
     Train,
     Validation,
 )
@@ -64,6 +64,15 @@ class Experiment(Stage):
             return {**raw, "model": {"family": "image", **model}}
         return raw
 
+    @model_validator(mode="after")
+    def _loss_of_the_task(self) -> Experiment:
+        regression = getattr(self.model, "task", "") == "regression"
+        of_classes = self.train.loss in ("cross_entropy", "focal")
+        if "loss" in self.train.model_fields_set and regression == of_classes:
+            task = "regression" if regression else "classification"
+            raise ValueError(f"train.loss={self.train.loss} does not fit a {task}")
+        return self
+
     @property
     def model_name(self) -> str:
         """The model's name in the serving folder."""
@@ -83,11 +92,19 @@ def load(experiment: str, overrides: Sequence[str] = ()) -> Experiment:
         ConfigError: the file or an override is not understood.
     """
     path = _find(experiment)
-    raw = _read_yaml(path)
-    raw.setdefault("name", path.stem)
+    raw = {"name": path.stem, **_read_yaml(path)}
     for override in overrides:
         _override(raw, override)
     return _validate(raw, str(path), overrides)
+
+
+def read(experiment: str) -> dict[str, Any]:
+    """The keys and values of an experiment's file, as they stand there.
+
+    Raises:
+        NotFoundError, ConfigError: see `load`.
+    """
+    return _read_yaml(_find(experiment))
 
 
 def from_mapping(raw: Mapping[str, Any], overrides: Sequence[str] = ()) -> Experiment:

@@ -3,6 +3,8 @@
     done = roll_back(workspace, "digits", None, "slow", time.time())
     done.change.after, done.execution_id
 
+Mirrors of the serving root follow what was done, as the last step of each.
+
 Each is an execution of its own in ML Metadata, with events to the pushed
 models it concerns; nothing of the history is altered. It is recorded as
 running before the first folder moves, and as complete after the last, so that
@@ -19,6 +21,7 @@ from typing import Self
 from components.errors import PushError, ServableError
 from components.serving import manifest
 from components.serving.client import ModelClient, ServerError
+from components.serving_pusher import mirror
 from components.serving_pusher import root as serving_root
 from components.serving_pusher.root import Change, Withdrawal
 from pipelines.errors import HeadraceError, NotFoundError, WorkspaceError, nearest
@@ -30,7 +33,7 @@ _POLL_S = 0.2
 
 
 class NotServedError(HeadraceError):
-    """A server that does not serve what it should, in time."""
+    """A server that does not serve what it should, in time, or a mirror that does not hold it."""
 
     exit_code = 1
 
@@ -94,6 +97,7 @@ def roll_back(
             change = serving_root.put_in_service(
                 root, target, withdrawal, lambda coming: _announce(record, coming, withdrawal)
             )
+        _follow(root)
         return Rollback(change, record.execution_id)
     except PushError as error:
         raise NotFoundError(error.headline, place=error.place, remedy=error.remedy) from error
@@ -231,9 +235,22 @@ def prune(workspace: Workspace, model: str, plan: PrunePlan, now: float) -> int 
                 versions = ", ".join(map(str, plan.removed))
                 record.begin({"versions": versions, "at": now}, {"removed": plan.removed})
             serving_root.remove(root, plan.removed)
+        _follow(root)
         return record.execution_id
     except OSError as error:
         raise _not_writable(root, error) from error
+
+
+def _follow(root: Path) -> None:
+    try:
+        mirror.follow(root)
+    except PushError as error:
+        raise NotServedError(
+            f"Done in the workspace, but not at a mirror: {error.headline}",
+            place=error.place,
+            remedy=f"{error.remedy} `headrace rollback {root.name} --to {serving_root.in_service(root)}` "
+            "brings the mirror up to date.",
+        ) from error
 
 
 def _not_writable(root: Path, error: OSError) -> WorkspaceError:

@@ -238,7 +238,9 @@ def _training(first: RunView, second: RunView, *, exact: bool) -> Iterator[Row]:
     for name in sorted(before):
         same = before[name] == now.get(name)
         allowed = "identical" if exact else "may differ"
-        yield Row(f"training {name}", _figure(before[name]), _figure(now.get(name)), allowed, same or not exact)
+        yield Row(
+            f"training {name}", _figure(before[name]), _figure(now.get(name)), allowed, same or not exact
+        )
 
 
 def _accuracies(first: RunView, second: RunView, *, exact: bool) -> Iterator[Row]:

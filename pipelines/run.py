@@ -90,7 +90,7 @@ def run(experiment: Experiment, workspace: Workspace, options: Options, progress
     folder.mkdir(parents=True)
     progress.loading(run_id)
     with _interruptible():
-        database = settle(workspace.root, experiment.metadata)
+        database = workspace.database if workspace.private else settle(workspace.root, experiment.metadata)
         pipeline = _compile(experiment, workspace, options, run_id)
         _begin(database, run_id, experiment, options, began, _waits(pipeline))
         progress.planned(_planned(pipeline))
@@ -229,6 +229,7 @@ def _begin(
         "config": config_json(experiment),
         "runner": options.runner,
         "upstream": upstream,
+        "folder": str(Path.cwd()),
         "cache": options.cache,
         "packages": fingerprint.environment(),
         # Asked for before any node is forked, so that nodes need not ask again.

@@ -27,15 +27,17 @@ class Workspace:
     """The folder that holds `metadata.db`, `artifacts/`, `serving/`, `data/` and `runs/`."""
 
     root: Path
+    private: bool = False
+    """Whether its record is in its own file, whatever the environment says: a scratch workspace."""
 
     @classmethod
-    def open(cls, root: str | Path, *, create: bool = False) -> Self:
+    def open(cls, root: str | Path, *, create: bool = False, private: bool = False) -> Self:
         """The workspace at `root`; with `create`, made and tried for writing.
 
         Raises:
             WorkspaceError: it does not exist, cannot be written, or its disk is full.
         """
-        workspace = cls(Path(root).expanduser().absolute())
+        workspace = cls(Path(root).expanduser().absolute(), private)
         if create:
             workspace._prepare()
         elif not workspace.database.is_there():
@@ -70,7 +72,7 @@ class Workspace:
     @property
     def database(self) -> Database:
         """Where its record is: `metadata.db` in it, or a database on a server."""
-        return Database.of(self.root)
+        return Database(self.root / "metadata.db") if self.private else Database.of(self.root)
 
     @property
     def artifacts(self) -> Path:

@@ -77,7 +77,8 @@ def analyze(
         | "Predict" >> beam.ParDo(predict.Predict(models, label, kept))
     )
     names = Servable.read(models.candidate).class_names
-    _ = predicted | "Confusion" >> confusion.Confusion(names, label, output_path)
+    if names:  # else it predicts a number
+        _ = predicted | "Confusion" >> confusion.Confusion(names, label, output_path)
     _ = (
         predicted
         | "ToArrow" >> tfxio.BeamSource()
@@ -165,9 +166,15 @@ def _failures(validation: Any) -> list[str]:
 
 
 def _bounds(threshold: Any, *, is_diff: bool) -> str:
-    if is_diff:
-        return f"at least {threshold.change_threshold.absolute.value:g}"
-    return f"at least {threshold.value_threshold.lower_bound.value:g}"
+    if not is_diff:
+        limits = threshold.value_threshold
+        if limits.HasField("upper_bound"):
+            return f"at most {limits.upper_bound.value:g}"
+        return f"at least {limits.lower_bound.value:g}"
+    change = threshold.change_threshold
+    if change.HasField("relative"):
+        return f"at most {change.relative.value:.0%} of the baseline's"
+    return f"at least {change.absolute.value:g}"
 
 
 def write_summary(folder: str, summary: dict[str, Any]) -> None:

@@ -13,6 +13,7 @@ from components.serving import examples, runtimes
 from components.serving.servable import class_index
 
 LABEL_ID = "label_id"
+LABEL_VALUE = "label_value"
 CANDIDATE_SCORES = "candidate_scores"
 BASELINE_SCORES = "baseline_scores"
 
@@ -31,7 +32,8 @@ class Predict(beam.DoFn):
     The output holds the slicing features, the label, `label_id` (the
     candidate's class id; C where the candidate does not know the class),
     `candidate_scores` and `baseline_scores` (C floats each, in the candidate's
-    class order, with one more column for unknown classes).
+    class order, with one more column for unknown classes). Of a regression it
+    holds `label_value` instead, and both models' one number.
     """
 
     def __init__(self, models: Models, label: str, kept_features: Sequence[str]) -> None:
@@ -45,6 +47,24 @@ class Predict(beam.DoFn):
         self._baseline = runtimes.load(self._models.baseline) if self._models.baseline else None
 
     def process(self, batch: Sequence[bytes]) -> Iterator[bytes]:
+        if self._candidate.servable.class_names:
+            yield from self._classified(batch)
+        else:
+            yield from self._valued(batch)
+
+    def _valued(self, batch: Sequence[bytes]) -> Iterator[bytes]:
+        labels = examples.numbers_of(batch, self._label)
+        candidate = self._candidate.predict(batch).scores
+        baseline = self._baseline.predict(batch).scores if self._baseline is not None else None
+        for row, record in enumerate(batch):
+            kept = _keep(record, self._kept)
+            _set_floats(kept, CANDIDATE_SCORES, candidate[row : row + 1])
+            if baseline is not None:
+                _set_floats(kept, BASELINE_SCORES, baseline[row : row + 1])
+            _set_floats(kept, LABEL_VALUE, labels[row : row + 1])
+            yield kept.SerializeToString(deterministic=True)
+
+    def _classified(self, batch: Sequence[bytes]) -> Iterator[bytes]:
         names = self._candidate.servable.class_names
         labels = examples.label_ids(examples.labels_of(batch, self._label), names)
         candidate = _with_unknown(self._candidate.predict(batch).scores)

@@ -25,16 +25,18 @@ class Policy:
         objective: what "better" means.
         max_drop: points (percent) of accuracy that may be lost.
         confidence: of each one-sided bound, in (0, 1).
+        fixed: the candidate that goes on whatever is measured; empty for none.
     """
 
     objective: Objective
     max_drop: float
     confidence: float
+    fixed: str = ""
 
     @classmethod
     def from_json(cls, text: str) -> Self:
         raw = json.loads(text)
-        return cls(raw["objective"], raw["max_drop"], raw["confidence"])
+        return cls(raw["objective"], raw["max_drop"], raw["confidence"], raw.get("fixed", ""))
 
 
 @dataclass(frozen=True)
@@ -188,6 +190,9 @@ def _is_better(figures: Figures, policy: Policy) -> tuple[bool, str]:
 
 def choose(verdicts: Sequence[Verdict], policy: Policy, original: str) -> tuple[str, str]:
     """The name that goes on, and the reason; the original where nothing qualifies."""
+    built = {original, *(verdict.name for verdict in verdicts if verdict.figures is not None)}
+    if policy.fixed in built:
+        return policy.fixed, "set by rewrite.fixed"
     qualified = [verdict for verdict in verdicts if verdict.qualified]
     if not qualified:
         return original, "no candidate qualified, so the original goes on"

@@ -42,7 +42,7 @@ def command(keep_runs: int, keep_days: float, dry_run: bool, root: str) -> None:
       headrace gc --keep-runs 1 --keep-days 0
 
     Runs whose version is still in its serving root (headrace models) are kept
-    whole; headrace prune removes versions. What was recorded stays: lineage,
+    whole; headrace models --help says how to remove versions. What was recorded stays: lineage,
     why and diff go on answering. A node whose cached outputs are gone executes
     again. Nothing is lost by ending this half-way.
     """

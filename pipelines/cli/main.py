@@ -14,6 +14,7 @@ from pipelines.errors import HeadraceError, nearest
 # name -> (module, one-line help): help is shown without importing any of them.
 COMMANDS = {
     "experiments": ("pipelines.cli.experiments", "List the experiments that ship."),
+    "init": ("pipelines.cli.init", "Make a project folder with an experiment and a network of your own."),
     "run": ("pipelines.cli.run", "Run an experiment: data to pushed model."),
     "runs": ("pipelines.cli.runs", "List the runs of a workspace."),
     "show": ("pipelines.cli.show", "Show one run, node by node."),
@@ -24,12 +25,11 @@ COMMANDS = {
     "serve": ("pipelines.cli.serve", "Serve models by TensorFlow Serving's gRPC and REST API."),
     "predict": ("pipelines.cli.predict", "Send images, texts or examples to a running server."),
     "bulk": ("pipelines.cli.bulk", "Run a served model over files, in batches on Beam."),
-    "models": ("pipelines.cli.models", "List pushed models and their versions."),
+    "models": ("pipelines.cli.models", "List pushed models and their versions; remove old ones."),
     "rollback": (
         "pipelines.cli.rollback",
         "Put an older version of a model in service, or a newer one again.",
     ),
-    "prune": ("pipelines.cli.prune", "Remove old versions of a model for good."),
     "gc": ("pipelines.cli.gc", "Remove what no kept run and no pushed version needs."),
     "cost": ("pipelines.cli.cost", "Add up what nodes cost over runs."),
     "reproduce": ("pipelines.cli.reproduce", "Run again what made a version, and compare."),

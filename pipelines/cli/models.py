@@ -1,11 +1,14 @@
-"""headrace models: pushed models and their versions."""
+"""headrace models: pushed models and their versions, listed or pruned."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import click
 from rich import box
 from rich.table import Table
 
+from pipelines.cli import prune
 from pipelines.cli.options import workspace_option
 from pipelines.cli.screen import console
 from pipelines.lineage import models, query
@@ -16,19 +19,47 @@ from pipelines.workspace import Workspace
 _STYLES = {"serving": "green", "kept": "", "withdrawn": "yellow", "removed": "dim"}
 
 
-@click.command("models")
+class _ListByDefault(click.Group):
+    """`headrace models [MODEL]` is `headrace models list [MODEL]`."""
+
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
+        return super().resolve_command(ctx, args if args[0] in self.commands else ["list", *args])
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        asks_for_help = any(name in args for name in ctx.help_option_names)
+        if not args or (args[0] not in self.commands and not asks_for_help):
+            args = ["list", *args]
+        return super().parse_args(ctx, args)
+
+
+@click.group("models", cls=_ListByDefault)
+def command() -> None:
+    """List pushed versions of MODEL, or of all models; remove old ones.
+
+    \b
+    Examples:
+      headrace models
+      headrace models digits --limit 5
+      headrace models prune digits --keep 3
+    """
+
+
+command.add_command(prune.command)
+
+
+@command.command("list")
 @click.argument("model", required=False)
 @click.option(
     "--limit", type=click.IntRange(1), default=20, show_default=True, help="At most so many versions."
 )
 @workspace_option
-def command(model: str | None, limit: int, root: str) -> None:
+def list_versions(model: str | None, limit: int, root: str) -> None:
     """List pushed versions of MODEL, or of all models, newest first: state, accuracy, size, run.
 
     \b
     Example:
-      headrace models
-      headrace models digits --limit 5
+      headrace models list
+      headrace models list digits --limit 5
 
     A server takes the highest version in the serving root (serving); lower ones
     are kept until they are pruned, and a rollback withdraws those above it.

@@ -18,8 +18,6 @@ from modules import contract
 from pipelines.cli.screen import console
 from pipelines.errors import HeadraceError, InputError, NotFoundError, nearest
 
-_SIGNATURE_TEXT = "predict_text"
-
 
 @dataclass(frozen=True)
 class _Row:
@@ -168,8 +166,8 @@ def _read_examples(path: Path, _: str) -> list[_Row]:
 
 
 _IMAGES = _Kind("images", contract.SIGNATURE_IMAGE, _read_image)
-_CSV = _Kind("texts", _SIGNATURE_TEXT, _read_csv)
-_LINES = _Kind("texts", _SIGNATURE_TEXT, _read_lines)
+_CSV = _Kind("texts", contract.SIGNATURE_TEXT, _read_csv)
+_LINES = _Kind("texts", contract.SIGNATURE_TEXT, _read_lines)
 _EXAMPLES = _Kind("examples", contract.SIGNATURE_EXAMPLES, _read_examples)
 _KINDS = {
     **dict.fromkeys((".jpg", ".jpeg", ".png", ".gif", ".bmp"), _IMAGES),

@@ -1,4 +1,4 @@
-"""headrace prune: old versions of a model removed for good."""
+"""headrace models prune: old versions of a model removed for good."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ def command(model: str, root: str, keep: int, yes: bool, server: str | None) -> 
 
     \b
     Example:
-      headrace prune digits --keep 3          # says what would go
-      headrace prune digits --keep 3 --yes
+      headrace models prune digits --keep 3          # says what would go
+      headrace models prune digits --keep 3 --yes
     """
     from components.serving.client import ModelClient
     from pipelines import operations

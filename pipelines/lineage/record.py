@@ -177,11 +177,21 @@ def _trainer(node: NodeRecord) -> Facts:
     weights = _weights_digest(node)
     if weights:
         found["weights_sha256"] = weights
+    found.update(_choices(report))
     if "examples_per_second" in report:
         found["examples_per_s"] = float(report["examples_per_second"])
     kept = int(report.get("best_epoch", 0)) - 1
     final = {name: values[kept] for name, values in report.get("history", {}).items() if kept < len(values)}
     return {**found, "metrics": json.dumps(final, sort_keys=True)} if final else found
+
+
+def _choices(report: Mapping[str, Any]) -> dict[str, str]:
+    """What the training chose by device or timing, as settings that say the same."""
+    chosen = {"precision": report.get("system", {}).get("precision")}
+    xla = report.get("choices", {}).get("xla", {}).get("xla")
+    if xla is not None:
+        chosen["xla"] = "on" if xla else "off"
+    return {key: str(value) for key, value in chosen.items() if value}
 
 
 def _weights_digest(node: NodeRecord) -> str:
@@ -272,8 +282,13 @@ class InputFile:
 def read_files(node: NodeRecord) -> list[dict[str, Any]]:
     """What `files.jsonl` of an ExampleGen's report says; empty where it is not there."""
     reports = node.outputs.get("report", ())
-    path = Path(reports[0].uri, FILES) if reports else None
-    if path is None or not path.exists():
+    return read_listed(Path(reports[0].uri)) if reports else []
+
+
+def read_listed(report: Path) -> list[dict[str, Any]]:
+    """The input files in an ExampleGen's report folder; empty where that is gone."""
+    path = report / FILES
+    if not path.exists():
         return []
     return [json.loads(line) for line in path.read_text().splitlines()]
 

@@ -15,6 +15,7 @@ from pipelines.report.sections import MANY_CLASSES, section
 
 OVERALL = "overall"
 _MAX_CONFUSIONS = 30
+_SALIENCY_NOTE = "Red: what spoke for the class that it was taken for (Grad-CAM of the trained model)."
 
 
 def training(view: RunView) -> Markup:
@@ -170,6 +171,7 @@ def mistakes(view: RunView) -> Markup:
             f"{found.wrong:,} were wrong.",
         ),
         tag("h3", "Those it was surest of") if shown else None,
+        tag("p", _SALIENCY_NOTE, class_="note") if any(item.saliency for item in found.mistakes) else None,
         tag("ul", *shown, class_="mistakes") if shown else None,
     )
 
@@ -217,6 +219,7 @@ def _confusions(counts: Counts) -> Markup:
 def _mistake(mistake: judged.Mistake) -> Markup:
     said = f"{mistake.label} taken for {mistake.predicted} ({mistake.score:.0%})"
     picture = tag("img", src=mistake.image, alt=f"An example of {mistake.label}") if mistake.image else None
+    looked = tag("img", src=mistake.saliency, alt="Where the model looked") if mistake.saliency else None
     text = tag("p", mistake.text) if mistake.text and not mistake.image else None
     origin = tag("p", Path(mistake.origin).name, class_="note") if mistake.origin else None
-    return tag("li", picture, text, tag("p", said), origin)
+    return tag("li", picture, looked, text, tag("p", said), origin)
