@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from pipelines.lineage.store import ArtifactRecord, RunRecord
 
@@ -34,9 +34,11 @@ class Execution:
     properties: Mapping[str, str | int | float]
 
 
-@dataclass(frozen=True)
-class Edge:
-    """An execution reads or writes an artifact; `key` is its input or output key."""
+class Edge(NamedTuple):
+    """An execution reads or writes an artifact; `key` is its input or output key.
+
+    A tuple, since answers hold tens of thousands.
+    """
 
     artifact: int
     execution: int

@@ -45,7 +45,7 @@ _INDEXES = {
 """ML Metadata has no index that leads from an execution to its run."""
 
 _IDS = "(SELECT value FROM json_each(?))"
-_EDGE = "SELECT Event.artifact_id, Event.execution_id, EventPath.step_key"
+_EDGE = "SELECT Event.artifact_id, Event.execution_id, coalesce(EventPath.step_key, '')"
 _KEY = "LEFT JOIN EventPath ON EventPath.event_id = Event.id AND EventPath.is_index_step = 0"
 
 _PRODUCERS = f"""
@@ -76,7 +76,7 @@ SELECT Artifact.id, Type.name, Artifact.uri FROM Artifact JOIN Type ON Type.id =
 WHERE Artifact.id IN {_IDS} ORDER BY Artifact.id"""
 
 _PROPERTIES = f"""
-SELECT {{kind}}_id, name, int_value, double_value, string_value FROM {{table}}
+SELECT {{kind}}_id, name, coalesce(int_value, double_value, string_value) FROM {{table}}
 WHERE {{kind}}_id IN {_IDS} ORDER BY is_custom_property"""
 
 _INPUT_FILES = f"""
@@ -214,18 +214,20 @@ class SqliteSource:
         return self._connection.execute(statement, parameters).fetchall()
 
     def producers(self, artifacts: Iterable[int]) -> Sequence[Edge]:
-        return [_edge(row, reads=False) for row in self._rows(_PRODUCERS, _json(artifacts))]
+        return self._edges(False, _PRODUCERS, _json(artifacts))
 
     def consumers(self, artifacts: Iterable[int]) -> Sequence[Edge]:
-        return [_edge(row, reads=True) for row in self._rows(_CONSUMERS, _json(artifacts))]
+        return self._edges(True, _CONSUMERS, _json(artifacts))
 
     def inputs(self, executions: Iterable[int]) -> Sequence[Edge]:
-        rows = self._rows(_OF_EXECUTIONS.format(types=_READS), _json(executions))
-        return [_edge(row, reads=True) for row in rows]
+        return self._edges(True, _OF_EXECUTIONS.format(types=_READS), _json(executions))
 
     def outputs(self, executions: Iterable[int]) -> Sequence[Edge]:
-        rows = self._rows(_OF_EXECUTIONS.format(types=_WRITES), _json(executions))
-        return [_edge(row, reads=False) for row in rows]
+        return self._edges(False, _OF_EXECUTIONS.format(types=_WRITES), _json(executions))
+
+    def _edges(self, reads: bool, statement: str, wanted: str) -> list[Edge]:
+        rows = self._rows(statement, wanted)
+        return [Edge(artifact, execution, key, reads) for artifact, execution, key in rows]
 
     def executions(self, ids: Iterable[int]) -> Mapping[int, Execution]:
         wanted = _json(ids)
@@ -266,10 +268,12 @@ class SqliteSource:
     def _properties(self, kind: str, wanted: str) -> dict[int, dict[str, Any]]:
         found: dict[int, dict[str, Any]] = {}
         statement = _PROPERTIES.format(kind=kind, table=f"{kind.capitalize()}Property")
-        for number, name, *values in self._rows(statement, wanted):
-            value = _value(values)
+        for number, name, value in self._rows(statement, wanted):
             if value is not None:
-                found.setdefault(number, {})[name] = value
+                properties = found.get(number)
+                if properties is None:
+                    properties = found[number] = {}
+                properties[name] = value
         return found
 
     def input_files(self, path: str) -> Sequence[int]:
@@ -325,10 +329,6 @@ def add_indexes(path: Path) -> None:
 
 def _json(ids: Iterable[int]) -> str:
     return json.dumps(sorted(set(ids)))
-
-
-def _edge(row: tuple[int, int, str | None], *, reads: bool) -> Edge:
-    return Edge(row[0], row[1], row[2] or "", reads)
 
 
 def _value(values: Sequence[Any]) -> Any:
