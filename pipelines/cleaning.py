@@ -22,18 +22,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from components.serving_pusher import root as serving_root
+from pipelines import leases, recovery
 from pipelines.errors import WorkspaceError
 from pipelines.lineage import models
 from pipelines.lineage.open import record_of
 from pipelines.lineage.source import Push, Source
-from pipelines.lineage.store import CLEANING, COMPLETE, REFUSED, RUNNING, RunRecord, Store
+from pipelines.lineage.store import CLEANING, COMPLETE, REFUSED, RunRecord, Store
 from pipelines.workspace import Workspace
 
 DAY_S = 86_400.0
 _EVERY_RUN = 1 << 30
 _ENDED_WELL = (COMPLETE, REFUSED)
-_DEAD_AFTER_S = 7 * DAY_S
-"""A run that still counts as running, and wrote nothing for so long, was killed."""
 
 
 @dataclass(frozen=True)
@@ -126,7 +125,7 @@ def _kept(
             seen[run.experiment] += 1
             if seen[run.experiment] <= max(policy.keep_runs, 1):
                 yield run.run_id, f"among the newest {max(policy.keep_runs, 1)} that completed"
-        if run.state == RUNNING and now - _last_sign(workspace, run) < _DEAD_AFTER_S:
+        if leases.is_alive(workspace.run_folder(run.run_id)):
             yield run.run_id, "running"
     for push in source.pushes():
         run_id = models.run_id_of(source, push) if _is_there(push) else ""
@@ -139,10 +138,6 @@ def _is_there(push: Push) -> bool:
     if "://" in push.destination:
         return True
     return serving_root.folder_of(Path(push.destination).parent, push.version) is not None
-
-
-def _last_sign(workspace: Workspace, run: RunRecord) -> float:
-    return max([run.started, *_times(workspace.run_folder(run.run_id))])
 
 
 def _times(folder: Path) -> Iterator[float]:
@@ -218,27 +213,37 @@ def clean(workspace: Workspace, policy: Policy, now: float) -> Done:
         WorkspaceError: the workspace cannot be written.
     """
     trash = workspace.root / ".trash"
+    recovery.settle_dead(workspace)
     try:
-        with workspace.database.exclusive():
-            with record_of(workspace) as source:
-                found = plan(workspace, source, policy, now)
-            number = _begin(workspace, found, policy, now) if found.removals else None
-            for index, removal in enumerate(found.removals):
-                target = trash / f"{number}-{index}"
-                trash.mkdir(exist_ok=True)
-                removal.path.rename(target)
-        freed = _empty(trash)
+        # What holds this lock is not taken for killed.
+        with leases.shared(recovery.operations_lock(workspace.root)):
+            found, number = _move(workspace, policy, now, trash)
+            freed = _empty(trash)
+            if number is not None:
+                with Store(workspace.database) as store:
+                    store.annotate_execution(number, {"bytes": freed})
+                    store.end_operation(number, ok=True)
     except OSError as error:
         raise WorkspaceError(
             f"The workspace cannot be cleaned: {error.strerror or error}",
             place=str(error.filename or workspace.root),
             remedy="Make it writable.",
         ) from error
-    if number is not None:
-        with Store(workspace.database) as store:
-            store.annotate_execution(number, {"bytes": freed})
-            store.end_operation(number, ok=True)
     return Done(found, freed, number)
+
+
+def _move(workspace: Workspace, policy: Policy, now: float, trash: Path) -> tuple[Plan, int | None]:
+    """Plans, records, and moves folders to the trash while no other process is in the record."""
+    with workspace.database.exclusive():
+        with record_of(workspace) as source:
+            found = plan(workspace, source, policy, now)
+        if not found.removals:
+            return found, None
+        number = _begin(workspace, found, policy, now)
+        trash.mkdir(exist_ok=True)
+        for index, removal in enumerate(found.removals):
+            removal.path.rename(trash / f"{number}-{index}")
+    return found, number
 
 
 def _begin(workspace: Workspace, found: Plan, policy: Policy, now: float) -> int:
@@ -257,5 +262,11 @@ def _empty(trash: Path) -> int:
     if not trash.exists():
         return 0
     freed = size(trash)
-    shutil.rmtree(trash)
+    shutil.rmtree(trash, onerror=_unless_gone)
     return freed
+
+
+def _unless_gone(_: object, __: str, error: tuple[type[BaseException], BaseException, object]) -> None:
+    """Another call may empty the same trash."""
+    if not isinstance(error[1], FileNotFoundError):
+        raise error[1]

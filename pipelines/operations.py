@@ -24,6 +24,7 @@ from components.serving.client import ModelClient, ServerError
 from components.serving_pusher import mirror
 from components.serving_pusher import root as serving_root
 from components.serving_pusher.root import Change, Withdrawal
+from pipelines import leases, recovery
 from pipelines.errors import HeadraceError, NotFoundError, WorkspaceError, nearest
 from pipelines.lineage.database import Database
 from pipelines.lineage.store import PRUNE, ROLLBACK, Store
@@ -148,6 +149,7 @@ class _Record:
     def __init__(self, database: Database, kind: str, model: str) -> None:
         self._database, self._kind, self._model = database, kind, model
         self.execution_id: int | None = None
+        self._alive = leases.shared(recovery.operations_lock(database.path.parent))
 
     def begin(self, properties: Mapping[str, str | int | float], roles: Mapping[str, Sequence[int]]) -> None:
         """Records what is about to be done, and to which versions, by role."""
@@ -161,12 +163,16 @@ class _Record:
             self.execution_id = store.begin_operation(self._kind, everything, artifacts)
 
     def __enter__(self) -> Self:
+        self._alive.__enter__()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        if self.execution_id is not None:
-            with Store(self._database) as store:
-                store.end_operation(self.execution_id, ok=kind is None)
+        try:
+            if self.execution_id is not None:
+                with Store(self._database) as store:
+                    store.end_operation(self.execution_id, ok=kind is None)
+        finally:
+            self._alive.__exit__(None, None, None)
 
 
 def _announce(record: _Record, change: Change, withdrawal: Withdrawal) -> None:

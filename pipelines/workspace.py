@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Self
 
 from pipelines.errors import WorkspaceError
-from pipelines.lineage.database import Database
+from pipelines.lineage.database import Database, Settings, settle
 
 _MIN_FREE_BYTES = 256 << 20
 """Below this a run is not started: TFX would fail half-way."""
@@ -73,6 +73,10 @@ class Workspace:
     def database(self) -> Database:
         """Where its record is: `metadata.db` in it, or a database on a server."""
         return Database(self.root / "metadata.db") if self.private else Database.of(self.root)
+
+    def settle(self, settings: Settings | None) -> Database:
+        """Where the record of a run is that begins now; see `database.settle`."""
+        return self.database if self.private else settle(self.root, settings)
 
     @property
     def artifacts(self) -> Path:

@@ -37,12 +37,20 @@ def _push(source: Source, seen: RunView) -> Push | None:
 
 
 def write(gathered: Gathered, target: Path, now: float) -> None:
-    """Writes the page, whole or not at all.
+    """Writes the report of a run.
 
     Raises:
         WorkspaceError: the file cannot be written.
     """
-    text = page(gathered, made_at=now)
+    write_page(page(gathered, made_at=now), target)
+
+
+def write_page(text: str, target: Path) -> None:
+    """Writes a page, whole or not at all.
+
+    Raises:
+        WorkspaceError: the file cannot be written.
+    """
     scratch = target.with_name(f".{target.name}.part")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)

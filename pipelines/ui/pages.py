@@ -11,17 +11,18 @@ from pipelines.lineage.query import Lineage
 from pipelines.lineage.render import clock
 from pipelines.lineage.view import RunView
 from pipelines.report.markup import Child, Markup, join, table, tag
-from pipelines.report.page import NAMES, Gathered, document, sections
+from pipelines.report.page import NAMES, Gathered, sections
 from pipelines.report.sections import run as run_sections
+from pipelines.report.shell import document
 
 _MENU = {"/": "Runs", "/models": "Models", "/lineage": "Lineage"}
 
 
 def shell(title: str, *content: Child, inner: Sequence[tuple[str, str]] = ()) -> str:
     """A page with the menu; `inner` are links within it, as (address, text)."""
-    menu = [tag("li", tag("a", text, href=href)) for href, text in [*_MENU.items(), *inner]]
-    navigation = tag("nav", tag("ul", *menu), aria_label="Pages and sections")
-    return document(title, content, navigation, "headrace ui, read-only")
+    links = [(text, address) for address, text in [*_MENU.items(), *inner]]
+    main = tag("main", *content, id="content")
+    return document(f"{title} · Headrace", links, main, "headrace ui, read-only")
 
 
 def run_link(run_id: str) -> Markup:

@@ -11,7 +11,7 @@ from tfx.dsl.compiler import compiler, constants
 from tfx.dsl.component.experimental.decorators import component
 from tfx.orchestration.portable import runtime_parameter_utils
 
-from pipelines import cleaning
+from pipelines import cleaning, leases
 from pipelines.errors import WorkspaceError
 from pipelines.lineage import store as lineage
 from pipelines.lineage.open import record_of
@@ -153,14 +153,10 @@ def test_a_failed_run_does_not_push_out_the_last_good_one(workspace) -> None:
 
 def test_a_run_that_goes_on_is_left_alone(workspace) -> None:
     go(workspace, "e-1", "old")
-    with Store(workspace.database) as store:
-        store.end_run("e-1", lineage.RUNNING, 2.0, {})
     go(workspace, "e-2", "new")
-    now = time.time()
-    assert cleaning.clean(workspace, ONE, now).execution_id is None
-    for path in [*workspace.run_folder("e-1").rglob("*"), workspace.run_folder("e-1")]:
-        os.utime(path, (now - 8 * DAY,) * 2)  # it was killed long ago
-    cleaning.clean(workspace, ONE, now)
+    with leases.taken(workspace.run_folder("e-1")):
+        assert cleaning.clean(workspace, ONE, 10 * DAY).execution_id is None
+    cleaning.clean(workspace, ONE, 10 * DAY)
     assert weights(workspace) == ["new", "new"]
 
 
@@ -225,7 +221,7 @@ def test_a_kill_while_deleting_is_made_good_by_the_next(workspace, monkeypatch) 
     go(workspace, "e-1", "old")
     go(workspace, "e-2", "new")
 
-    def killed(path):
+    def killed(path, **_):
         raise KeyboardInterrupt
 
     monkeypatch.setattr("shutil.rmtree", killed)
@@ -234,6 +230,8 @@ def test_a_kill_while_deleting_is_made_good_by_the_next(workspace, monkeypatch) 
     monkeypatch.undo()
     assert weights(workspace) == ["new", "new"]
     assert cleaning.clean(workspace, ONE, 10 * DAY).bytes >= len("old") * 2
+    with Store(workspace.database) as store:
+        assert store.execution_state(5) == "canceled"  # the killed one is told
 
 
 def test_training_state_that_nobody_went_on_with(workspace) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from pipelines.report import statistics
+from pipelines.report.features import features
 from pipelines.report.page import page
 from tests.browser import look, needs_chromium
 from tests.pipelines.report.conftest import ORDER
@@ -36,3 +38,12 @@ def test_it_fits_a_phone(tmp_path, html) -> None:
     assert "CONSOLE" not in log, log
     assert (found["inner"], found["wide"], found["open"]) == (390, [], ["lineage-e7"])
     assert found["width"] <= 390
+
+
+@pytest.mark.parametrize("width", [1200, 390])
+def test_the_page_of_statistics_fits_too(tmp_path, full_view, width: int) -> None:
+    text = statistics.page("taxi-1", features(full_view), made_at=0.0)
+    found, log = look(tmp_path, text, width, "#feature-0")
+    assert "CONSOLE" not in log, log
+    assert (found["inner"], found["wide"]) == (width, [])
+    assert found["width"] <= width
