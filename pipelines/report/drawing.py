@@ -20,7 +20,9 @@ BOX_W, BOX_H = 148, 46
 _GAP_X, _GAP_Y = 20, 34
 _PASSING_W = 12
 _SWEEPS = 6
-_MAX_TEXT = 21
+_MAX_TEXT = 20
+_FITTING = 15
+"""Longer names are drawn narrower, to stay in their box."""
 
 
 @dataclass(frozen=True)
@@ -205,11 +207,20 @@ def _box(box: Box, x: float, y: float) -> Markup:
         "a",
         tag("title", box.title or box.name),
         tag("rect", x=x - BOX_W / 2, y=y, width=BOX_W, height=BOX_H, rx=7),
-        tag("text", _cut(box.name), x=x, y=y + 19, text_anchor="middle", class_="name"),
-        tag("text", _cut(box.note), x=x, y=y + 36, text_anchor="middle"),
+        _text(box.name, x, y + 19, class_="name"),
+        _text(box.note, x, y + 36),
         href=box.href,
         class_=f"node {box.kind}".strip(),
         aria_label=box.title or f"{box.name}: {box.note}",
+    )
+
+
+def _text(text: str, x: float, y: float, class_: str | None = None) -> Markup:
+    shown = _cut(text)
+    width = BOX_W - 12 if len(shown) > _FITTING and class_ else None
+    squeezed = "spacingAndGlyphs" if width else None
+    return tag(
+        "text", shown, x=x, y=y, text_anchor="middle", class_=class_, textLength=width, lengthAdjust=squeezed
     )
 
 

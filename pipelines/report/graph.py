@@ -147,4 +147,6 @@ def _artifact(item: ArtifactRecord) -> Box:
         records = f"{item.properties.get('records', 0)} records"
         return Box(f"a{item.id}", Path(item.uri).name, records, href, "file", said)
     kind, _, name = said.partition(" ")
+    if name.startswith("("):  # a reason; the whole of it stands in the details
+        name = ""
     return Box(f"a{item.id}", name or kind, kind if name else f"artifact {item.id}", href, "artifact", said)

