@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pipelines import config, fingerprint
+from pipelines import config, fingerprint, inputs
 from pipelines.config import Experiment
 from pipelines.errors import InputError, NotFoundError
 from pipelines.evaluation import ACCURACY, CANDIDATE
@@ -97,14 +97,19 @@ def recall(source: Source, name: str) -> Recalled:
 
 def _experiment(seen: RunView) -> Experiment:
     raw: dict[str, Any] = json.loads(json.dumps(seen.config))
-    # The scratch workspace has a record of its own, and pushes to no server.
+    # The scratch workspace has a record of its own, and pushes nowhere else: not to the
+    # places that get copies, and to no server.
     raw["metadata"] = None
-    raw["push"]["server"] = None
+    raw["push"].update(server=None, to=[])
     train, rewrite = raw["train"], raw["rewrite"]
     for key in ("precision", "xla"):
         chosen = seen.fact("Trainer", key)
         if chosen is not None and train[key] == "auto":
             train[key] = str(chosen)
+    teacher = _teacher(seen)
+    if teacher and train.get("distill"):
+        # By its place: the scratch workspace knows no version of that name.
+        train["distill"]["teacher"] = teacher["teacher"]
     chosen = seen.fact("Rewriter", "chosen")
     if chosen is not None:
         rewrite["fixed"] = str(chosen)
@@ -112,6 +117,12 @@ def _experiment(seen: RunView) -> Experiment:
     if raw["data"].get("path") and raw["data"].get("span") is None:
         raw["data"]["span"] = _span(seen)
     return config.from_mapping(raw)
+
+
+def _teacher(seen: RunView) -> Mapping[str, str]:
+    """Place and digest of the model that a distillation learned from; empty where there was none."""
+    told = json.loads(str(seen.fact("Trainer", "custom_config") or "{}"))
+    return told.get("train", {}).get("distill") or {}
 
 
 def _span(seen: RunView) -> int | None:
@@ -132,7 +143,7 @@ def obstacles(asked: Recalled, scratch: Workspace) -> list[Obstacle]:
     if not found:
         # A node's fingerprint holds the packages too: it tells of code where those are the same.
         found.extend(_code(asked, scratch))
-    return [*found, *_files(asked)]
+    return [*found, *_files(asked), *_changed_teacher(asked.seen)]
 
 
 def _packages(seen: RunView) -> Iterator[Obstacle]:
@@ -176,6 +187,15 @@ def _files(asked: Recalled) -> Iterator[Obstacle]:
             place=asked.push.name,
             remedy="Put back what the version was trained on; headrace lineage names every file.",
         )
+
+
+def _changed_teacher(seen: RunView) -> Iterator[Obstacle]:
+    recorded = _teacher(seen)
+    path = Path(recorded.get("teacher", ""))
+    if recorded and path.exists():  # else the run itself says that it is gone
+        now = inputs.digest_of_tree(path)
+        if now != recorded.get("teacher_digest"):
+            yield Obstacle("data", str(path), recorded.get("teacher_digest", "")[:12], now[:12])
 
 
 def _recorded_files(seen: RunView) -> dict[str, str]:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from pipelines import config, fingerprint, reproduce
+from pipelines import config, fingerprint, inputs, reproduce
 from pipelines.errors import InputError, NotFoundError
 from pipelines.lineage.source import Execution, Push
 from pipelines.lineage.store import ArtifactRecord, RunRecord
@@ -70,6 +70,25 @@ def test_choices_by_timing_are_taken_from_the_record(tmp_path) -> None:
     assert (experiment.rewrite.fixed, experiment.rewrite.candidates) == ("frozen", ["frozen"])
     assert experiment.data.span == 4  # there may be newer ones by now
     assert experiment.push.server is None and experiment.metadata is None
+
+
+def test_a_teacher_is_found_by_its_place_and_must_be_the_same(tmp_path, monkeypatch) -> None:
+    run = seen(tmp_path)
+    teacher = tmp_path / "teacher.keras"
+    teacher.write_text("weights")
+    told = {"teacher": str(teacher), "teacher_digest": inputs.digest_of_tree(teacher)}
+    raw = json.loads(run.run.details["config"])
+    raw["train"]["distill"] = {"teacher": "big@2"}
+    details = {**run.run.details, "config": json.dumps(raw)}
+    trainer = run.nodes["Trainer"]
+    recorded = {**trainer.maker.properties, "custom_config": json.dumps({"train": {"distill": told}})}
+    nodes = {**run.nodes, "Trainer": replace(trainer, maker=replace(trainer.maker, properties=recorded))}
+    asked = recalled(replace(run, run=replace(run.run, details=details), nodes=nodes))
+    assert asked.experiment.train.distill.teacher == str(teacher)
+    monkeypatch.setattr(reproduce, "_fingerprints", lambda *_: {})
+    assert reproduce.obstacles(asked, None) == []
+    teacher.write_text("others")
+    assert [item.what for item in reproduce.obstacles(asked, None)] == [str(teacher)]
 
 
 def test_what_was_set_stays_set(tmp_path) -> None:
