@@ -171,7 +171,7 @@ def _trainer(node: NodeRecord) -> Facts:
     if "seed" in config.get("train", {}):
         found["seed"] = int(config["train"]["seed"])
     report = _json(node, "model_run", "history.json") or {}
-    for key in ("epochs", "best_epoch", "parameters"):
+    for key in ("epochs", "steps", "best_epoch", "parameters"):
         if key in report:
             found[key] = int(report[key])
     weights = _weights_digest(node)

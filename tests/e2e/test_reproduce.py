@@ -79,7 +79,7 @@ def test_counts_and_throughput(nodes) -> None:
 
 def test_input_files_are_artifacts_with_digests(nodes, folder) -> None:
     files = nodes["ExampleGen"].inputs["files"]
-    assert sorted(file.uri for file in files) == sorted(map(str, (folder / "scans").glob("*")))
+    assert sorted(file.uri for file in files) == sorted(map(str, (folder / "scans").glob("*.tfrecord")))
     assert all({"sha256", "bytes", "records"} <= set(file.properties) for file in files)
 
 
@@ -97,9 +97,10 @@ def test_training_says_its_settings_choices_and_results(nodes) -> None:
 def test_rewriting_says_every_candidate_and_the_reason(nodes) -> None:
     properties = nodes["Rewriter"].properties
     rows = {row["name"]: row for row in json.loads(str(properties["candidates"]))}
-    assert set(rows) == {"identity", "frozen"}
     for row in rows.values():
-        assert row["reason"] and all(row[key] for key in ("size_bytes", "latency_ms_p50", "accuracy"))
+        assert row["reason"], row["name"]
+    for name in ("identity", "frozen"):  # the others are not asked for
+        assert all(rows[name][key] for key in ("size_bytes", "latency_ms_p50", "accuracy")), name
     assert properties["chosen"] in rows and properties["reason"]
 
 
@@ -140,7 +141,7 @@ def test_it_is_reproduced_bit_by_bit(first, headrace, folder) -> None:
 
 
 def test_changed_data_is_refused_by_name(first, headrace, folder) -> None:
-    file = sorted((folder / "scans").glob("*"))[0]
+    file = sorted((folder / "scans").glob("*.tfrecord"))[0]
     kept = folder / "kept"
     shutil.copy(file, kept)
     try:
