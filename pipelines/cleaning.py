@@ -105,7 +105,8 @@ def plan(workspace: Workspace, source: Source, policy: Policy, now: float) -> Pl
     removals = [
         *_payloads(workspace, source, needed),
         *_leftovers(workspace, needed),
-        *_training(workspace, runs, kept, now - policy.keep_days * DAY_S),
+        # At least a day: a run that was interrupted just now goes on from its state.
+        *_training(workspace, runs, kept, now - max(policy.keep_days, 1.0) * DAY_S),
     ]
     return Plan(removals, kept)
 
