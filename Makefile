@@ -1,5 +1,6 @@
 # make run    sets up, then runs the default experiment end to end
-# make test   sets up, then runs all tests
+# make test   sets up, then runs the tests, but for those that take minutes
+# make slow   sets up, then runs those
 # make check  format, lint, types
 # make reference  writes docs/experiment.md and its schema
 # make lock   resolves requirements.lock anew
@@ -8,7 +9,7 @@ SHELL := /bin/bash
 PYTHON_BIN := .venv/bin/python
 OUR_CODE := pipelines components modules tests bench tools setup.py
 
-.PHONY: run test unit check format lock clean setup reference
+.PHONY: run test slow unit check format lock clean setup reference
 
 setup:
 	@tools/setup_venv.sh
@@ -17,10 +18,13 @@ run: setup
 	@.venv/bin/headrace run digits
 
 test: setup
-	$(PYTHON_BIN) -m pytest
+	$(PYTHON_BIN) -m pytest -m "not slow"
+
+slow: setup
+	$(PYTHON_BIN) -m pytest -m slow
 
 unit: setup
-	$(PYTHON_BIN) -m pytest -m "not e2e"
+	$(PYTHON_BIN) -m pytest -m "not e2e and not slow"
 
 check: setup
 	$(PYTHON_BIN) -m ruff format --check $(OUR_CODE)

@@ -26,6 +26,7 @@ from pipelines.stages import (
     Evaluation,
     ImageModel,
     Infra,
+    Metadata,
     Model,
     Push,
     Retry,
@@ -53,6 +54,9 @@ class Experiment(Stage):
     infra: Infra = Infra()
     push: Push = Push()
     beam: Beam = Beam()
+    metadata: Metadata | None = Field(
+        None, description="A database server for the record, instead of metadata.db in the workspace."
+    )
     retry: dict[str, Retry] = Field({}, description="Node -> when it is tried again; by default never.")
     timeouts_s: dict[str, Annotated[float, Field(gt=0)]] = Field(
         {}, description="Node -> seconds that a try may take; by default any."

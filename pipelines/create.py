@@ -86,9 +86,7 @@ def create_pipeline(
         pipeline_root=str(workspace.artifacts / experiment.name),
         components=nodes,
         enable_cache=enable_cache,
-        metadata_connection_config=tfx.orchestration.metadata.sqlite_metadata_connection_config(
-            str(workspace.metadata_path)
-        ),
+        metadata_connection_config=workspace.database.config(password=False),
     )
 
 

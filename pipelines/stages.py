@@ -14,6 +14,7 @@ from pydantic import AfterValidator, Field, field_validator, model_validator
 from components.rewriter import catalogue
 from modules.hparams import IMAGE_NETWORKS, KERAS_NETWORKS, TABULAR_NETWORKS
 from pipelines.errors import nearest
+from pipelines.lineage import database
 from pipelines.stage import Stage
 from pipelines.text_stages import TextModel
 
@@ -493,6 +494,9 @@ class Rewrite(Stage):
         description="What loads the pushed folder. tf_serving: SavedModels with all signatures. "
         "tf_serving_tflite: also TFLite (--prefer_tflite_model). triton: ONNX and TensorRT. edge: TFLite.",
     )
+    fixed: str = Field(
+        "", description="The candidate that goes on, whatever is measured, if it can be built at all."
+    )
     max_drop: Annotated[float, Field(ge=0, le=100)] = Field(
         1.0,
         description="Points of accuracy that a candidate may lose, as an upper bound: with no "
@@ -621,3 +625,20 @@ class Retry(Stage):
         description="crash: the process ended without a word. timeout: see timeouts_s. error: any "
         "exception but a user's mistake. Else names of exception classes, such as UnavailableError.",
     )
+
+
+class Metadata(Stage):
+    """A MySQL, MariaDB or PostgreSQL database that is there already; `HEADRACE_METADATA` comes before it."""
+
+    url: str = Field(description=f"{database.EXPECTED}; without a password, since it is recorded.")
+    password_env: str = Field(
+        database.PASSWORD_VARIABLE, description="Environment variable that holds the password."
+    )
+    password_file: str | None = Field(None, description="File that holds the password; comes first.")
+
+    @field_validator("url")
+    @classmethod
+    def _no_password(cls, url: str) -> str:
+        if database.Server.of(url).password:
+            raise ValueError("metadata.url holds a password, which would be recorded; use password_env")
+        return url

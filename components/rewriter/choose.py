@@ -41,17 +41,19 @@ class Policy:
         max_drop: points (percent) of accuracy that may be lost.
         confidence: of each one-sided bound, in (0, 1).
         max_slice_drop: points that may be lost on any slice which is large enough to tell.
+        fixed: the candidate that goes on whatever is measured; empty for none.
     """
 
     objective: Objective
     max_drop: float
     confidence: float
     max_slice_drop: float = 5.0
+    fixed: str = ""
 
     @classmethod
     def from_json(cls, text: str) -> Self:
         raw = json.loads(text)
-        return cls(raw["objective"], raw["max_drop"], raw["confidence"], raw["max_slice_drop"])
+        return cls(raw["objective"], raw["max_drop"], raw["confidence"], raw["max_slice_drop"], raw["fixed"])
 
 
 @dataclass(frozen=True)
@@ -297,6 +299,9 @@ def choose(verdicts: Sequence[Verdict], policy: Policy) -> tuple[str, str]:
     does not decide: of them the smallest goes on, and of several of about the
     same size the simplest.
     """
+    built = {catalogue.IDENTITY, *(verdict.name for verdict in verdicts if verdict.figures is not None)}
+    if policy.fixed in built:
+        return policy.fixed, "set by rewrite.fixed"
     qualified = [verdict for verdict in verdicts if verdict.qualified]
     if not qualified:
         return (

@@ -24,6 +24,7 @@ COMMANDS = {
     "runs": ("pipelines.cli.runs", "List the runs of a workspace."),
     "show": ("pipelines.cli.show", "Show one run, node by node."),
     "report": ("pipelines.cli.report", "Write a run as one HTML page."),
+    "ui": ("pipelines.cli.ui", "Serve pages on runs, models and lineage on this machine."),
     "data": ("pipelines.cli.data", "Look at data before anything is trained on it."),
     "schema": ("pipelines.cli.schema", "Write, compare and update a curated schema."),
     "explain-cache": (
@@ -38,6 +39,9 @@ COMMANDS = {
         "pipelines.cli.rollback",
         "Put an older version of a model in service, or a newer one again.",
     ),
+    "gc": ("pipelines.cli.gc", "Remove what no kept run and no pushed version needs."),
+    "cost": ("pipelines.cli.cost", "Add up what nodes cost over runs."),
+    "reproduce": ("pipelines.cli.reproduce", "Run again what made a version, and compare."),
     "why": ("pipelines.cli.why", "Say why a version is as it is."),
     "lineage": ("pipelines.cli.lineage", "Show where a model, run or file comes from or leads to."),
     "trace": ("pipelines.cli.trace", "Say which version was serving at a time."),

@@ -122,6 +122,20 @@ def facts(node: NodeRecord, wall_s: float) -> Facts:
     return found
 
 
+def written(node: NodeRecord) -> Facts:
+    """`output_bytes`: what a node wrote to its artifacts; empty where it was cached."""
+    if node.state != "complete":
+        return {}
+    folders = {Path(artifact.uri) for group in node.outputs.values() for artifact in group}
+    # What a resolver found lies where another node wrote it.
+    own = [folder for folder in folders if folder.name == str(node.execution_id)]
+    return {"output_bytes": sum(_size(folder) for folder in own)}
+
+
+def _size(folder: Path) -> int:
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+
+
 def _counts(node: NodeRecord) -> Facts:
     """How many examples went through: of the split it reads, of those it wrote, else of all."""
     sizes: dict[str, int] = {}
@@ -157,14 +171,42 @@ def _trainer(node: NodeRecord) -> Facts:
     if "seed" in config.get("train", {}):
         found["seed"] = int(config["train"]["seed"])
     report = _json(node, "model_run", "history.json") or {}
-    for key in ("epochs", "best_epoch", "parameters"):
+    for key in ("epochs", "steps", "best_epoch", "parameters"):
         if key in report:
             found[key] = int(report[key])
+    weights = _weights_digest(node)
+    if weights:
+        found["weights_sha256"] = weights
+    found.update(_choices(report))
     if "examples_per_second" in report:
         found["examples_per_s"] = float(report["examples_per_second"])
     kept = int(report.get("best_epoch", 0)) - 1
     final = {name: values[kept] for name, values in report.get("history", {}).items() if kept < len(values)}
     return {**found, "metrics": json.dumps(final, sort_keys=True)} if final else found
+
+
+def _choices(report: Mapping[str, Any]) -> dict[str, str]:
+    """What the training chose by device or timing, as settings that say the same."""
+    chosen = {"precision": report.get("system", {}).get("precision")}
+    xla = report.get("choices", {}).get("xla", {}).get("xla")
+    if xla is not None:
+        chosen["xla"] = "on" if xla else "off"
+    return {key: str(value) for key, value in chosen.items() if value}
+
+
+def _weights_digest(node: NodeRecord) -> str:
+    """Of the trained variables as they are stored; empty where that is no SavedModel.
+
+    Two trainings with bit-identical weights have the same, since a file of
+    variables holds nothing else.
+    """
+    artifacts = node.outputs.get("model", ())
+    files = sorted(Path(artifacts[0].uri).rglob("variables/variables.data-*")) if artifacts else []
+    total = hashlib.sha256()
+    for path in files:
+        with open(path, "rb") as file:
+            total.update(hashlib.file_digest(file, "sha256").digest())
+    return total.hexdigest() if files else ""
 
 
 def _rewriter(node: NodeRecord) -> Facts:
@@ -241,8 +283,13 @@ class InputFile:
 def read_files(node: NodeRecord) -> list[dict[str, Any]]:
     """What `files.jsonl` of an ExampleGen's report says; empty where it is not there."""
     reports = node.outputs.get("report", ())
-    path = Path(reports[0].uri, FILES) if reports else None
-    if path is None or not path.exists():
+    return read_listed(Path(reports[0].uri)) if reports else []
+
+
+def read_listed(report: Path) -> list[dict[str, Any]]:
+    """The input files in an ExampleGen's report folder; empty where that is gone."""
+    path = report / FILES
+    if not path.exists():
         return []
     return [json.loads(line) for line in path.read_text().splitlines()]
 
