@@ -24,7 +24,7 @@ from components import artifacts
 NOTHING = "headrace-nothing"
 """The last part of a URI that stands for no artifact."""
 
-OWN_TYPES = {
+OWN_TYPES: dict[str, Any] = {
     value.TYPE_NAME: value
     for value in vars(artifacts).values()
     if isinstance(value, type) and issubclass(value, types.Artifact) and value is not types.Artifact
