@@ -65,6 +65,9 @@ REQUIRES = [
 EXTRAS = {
     "kubeflow": ["kfp>=2.16,<2.17", "kfp-kubernetes>=2.16,<2.17", "kubernetes-validate>=1.30,<2"],
     "onnx": ["onnx>=1.17,<2", "onnxruntime>=1.20,<2", "tf2onnx>=1.17,<2"],
+    # Object stores, for data and for pushed models (gcs is not in the lock).
+    "s3": ["s3fs>=2024.6"],
+    "gcs": ["gcsfs>=2024.6"],
     # Needs an NVIDIA GPU; not in the lock.
     "tensorrt": ["tensorrt>=10,<11", "onnx>=1.17,<2", "tf2onnx>=1.17,<2"],
     "dev": [
@@ -76,6 +79,10 @@ EXTRAS = {
         "types-protobuf",
         # REST clients in tests of the embedded server.
         "httpx>=0.27,<1",
+        # An object store on loopback.
+        "moto[s3]>=5,<6",
+        "flask>=3,<4",
+        "flask-cors>=5,<7",
     ],
 }
 

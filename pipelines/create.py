@@ -6,7 +6,9 @@ pipeline = create_pipeline(experiment, workspace, enable_cache=True)
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 from tfx import v1 as tfx
@@ -23,8 +25,9 @@ from components.rewriter.component import Rewriter
 from components.serving_pusher.component import Pusher
 from modules import contract as names
 from modules import hparams
-from pipelines import evaluation, fingerprint, inputs
+from pipelines import evaluation, fingerprint, inputs, teachers, text_family, user_code
 from pipelines.config import Experiment
+from pipelines.errors import InputError
 from pipelines.resolution import Resolution
 from pipelines.workspace import Workspace
 
@@ -33,6 +36,10 @@ TRAIN, VALIDATION, TEST = inputs.SPLITS
 # Functions that TFX runs, by dotted path; a family of models has one of each.
 PREPROCESSING_FN = "modules.{family}.preprocessing.preprocessing_fn"
 RUN_FN = "modules.{family}.trainer.run_fn"
+
+_NAMED_WEIGHTS = ("none", "imagenet")
+
+CLASS_LOSSES = ("cross_entropy", "focal")
 
 FINGERPRINT = "code_fingerprint"
 """Execution property of every node, so that changed code is a cache miss."""
@@ -71,8 +78,9 @@ def create_pipeline(
     infra = _infra_validator(experiment, examples, rewriter)
     pusher = _pusher(experiment, workspace, examples, rewriter, evaluator, infra)
     nodes = [*before, ingest, *data, transform, trainer, rewriter, *compared, evaluator, infra, pusher]
+    own = user_code.modules_of(experiment)
     for node in nodes:
-        _add_fingerprint(node)
+        _add_fingerprint(node, own if node is trainer else [])
     return tfx.dsl.Pipeline(
         pipeline_name=experiment.name,
         pipeline_root=str(workspace.artifacts / experiment.name),
@@ -152,6 +160,8 @@ def _transform(experiment: Experiment, examples: channel.BaseChannel, schema: ch
 def _inputs(experiment: Experiment) -> dict[str, Any]:
     """What preprocessing is told: no more than changes its result, so that little re-runs it."""
     data, model = experiment.data, experiment.model
+    if model.family == "text":
+        return text_family.transform_config(experiment, model)
     if model.family == "tabular":
         names = set(hparams.field_names(hparams.TabularInputHparams)) - {"label_feature"}
         return {"label_feature": data.label, **model.model_dump(include=names)}
@@ -162,15 +172,42 @@ def _inputs(experiment: Experiment) -> dict[str, Any]:
 def _hparams(experiment: Experiment) -> dict[str, Any]:
     """What the trainer of the model's family is told, as `modules.hparams` reads it."""
     model, train = experiment.model, experiment.train.model_dump()
+    if model.family == "text":
+        return text_family.trainer_config(experiment, model)
     if model.family == "tabular":
         names = set(hparams.field_names(hparams.TabularModelHparams))
+        if evaluation.is_regression(experiment) and train["loss"] in CLASS_LOSSES:
+            train["loss"] = "mse"
         return {"inputs": _inputs(experiment), "model": model.model_dump(include=names), "train": train}
     return {
         "image_feature": experiment.data.image,
         "label_feature": experiment.data.label,
-        "model": model.model_dump(exclude={"family"}),
+        "model": {**model.model_dump(exclude={"family"}), "weights": _weights_path(model.weights)},
         "train": train,
+        "weights_digest": _weights_digest(model.weights),
     }
+
+
+def _weights_path(weights: str) -> str:
+    return weights if weights in _NAMED_WEIGHTS else str(Path(weights).expanduser().absolute())
+
+
+def _weights_digest(weights: str) -> str:
+    """Digest of a file's content, so that another one under the same name is noticed.
+
+    Raises:
+        InputError: there is no such file.
+    """
+    if weights in _NAMED_WEIGHTS:
+        return ""
+    path = Path(weights).expanduser()
+    if not path.exists():
+        raise InputError(
+            "The file with the weights does not exist",
+            place=weights,
+            remedy="Check model.weights: none, imagenet, a .keras or .weights.h5 file, or a SavedModel.",
+        )
+    return inputs.digest_of_tree(path)
 
 
 def _trainer(
@@ -179,9 +216,9 @@ def _trainer(
     run_fn = RUN_FN.format(family=experiment.model.family)
     # Checkpoints outlive the execution that wrote them, so they lie outside of
     # its artifacts; other code does not go on from them.
-    code = fingerprint.of_modules([run_fn.rpartition(".")[0]])[:12]
+    code = fingerprint.of_modules([run_fn.rpartition(".")[0], *user_code.modules_of(experiment)])[:12]
     state_root = workspace.training_root(experiment.name) / code
-    return tfx.components.Trainer(
+    node = tfx.components.Trainer(
         examples=transform.outputs["transformed_examples"],
         transform_graph=transform.outputs["transform_graph"],
         schema=schema,
@@ -189,11 +226,25 @@ def _trainer(
         # The trainer counts in epochs (custom_config), so no step limits here.
         train_args=tfx.proto.TrainArgs(splits=[TRAIN]),
         eval_args=tfx.proto.EvalArgs(splits=[VALIDATION]),
-        custom_config={**_hparams(experiment), "state_root": str(state_root)},
+        custom_config={**_with_teacher(experiment, workspace), "state_root": str(state_root)},
     )
+    # Precision, strategy and kernels are chosen by it.
+    node.exec_properties["hardware"] = json.dumps(fingerprint.hardware())
+    return node
+
+
+def _with_teacher(experiment: Experiment, workspace: Workspace) -> dict[str, Any]:
+    """The trainer's hyperparameters, with the path and digest of the model that it may learn from."""
+    told = _hparams(experiment)
+    distill = experiment.train.distill
+    if distill is not None:
+        path = teachers.teacher_path(distill.teacher, workspace, features=distill.feature_weight > 0)
+        told["train"]["distill"] |= {"teacher": str(path), "teacher_digest": inputs.digest_of_tree(path)}
+    return told
 
 
 def _rewriter(experiment: Experiment, trainer: Any, examples: channel.BaseChannel) -> Rewriter:
+    regression = evaluation.is_regression(experiment)
     return Rewriter(
         model=trainer.outputs["model"],
         examples=examples,
@@ -202,16 +253,22 @@ def _rewriter(experiment: Experiment, trainer: Any, examples: channel.BaseChanne
             core=names.CORE_FUNCTION,
             class_names=names.CLASS_NAMES_FUNCTION,
             preprocessing=names.PREPROCESSING_MODULE,
-            signatures={
-                name: names.PREPROCESS_FUNCTIONS[name]
-                for name in names.FAMILY_SIGNATURES[experiment.model.family]
-            },
-            scores=names.OUTPUT_SCORES,
-            classes=names.OUTPUT_CLASSES,
+            signatures={name: names.PREPROCESS_FUNCTIONS[name] for name in _signatures(experiment)},
+            scores=names.OUTPUT_VALUES if regression else names.OUTPUT_SCORES,
+            classes="" if regression else names.OUTPUT_CLASSES,
+            keras_model=names.KERAS_MODEL,
         ),
         split=VALIDATION,
+        calibration_split=TRAIN,
         label=experiment.data.label,
+        slices=[] if regression else [experiment.data.label],
     )
+
+
+def _signatures(experiment: Experiment) -> tuple[str, ...]:
+    """What the trainer exports: a pair of texts is two inputs, so it comes in Examples alone."""
+    signatures = names.FAMILY_SIGNATURES[experiment.model.family]
+    return signatures[:1] if experiment.data.text_pair else signatures
 
 
 def _evaluator(
@@ -224,6 +281,7 @@ def _evaluator(
         eval_config=evaluation.eval_config(experiment),
         split=TEST,
         label=experiment.data.label,
+        engine=experiment.evaluation.engine,
     )
 
 
@@ -234,6 +292,7 @@ def _infra_validator(
         model=rewriter.outputs["servable"],
         examples=examples,
         rewrite_report=rewriter.outputs["report"],
+        target=experiment.rewrite.target,
         split=VALIDATION,
         raw_features=_raw_features(experiment),
         examples_count=experiment.infra.examples,
@@ -245,7 +304,7 @@ def _infra_validator(
 
 def _raw_features(experiment: Experiment) -> dict[str, str]:
     """Signature -> the feature of the raw Examples that it takes."""
-    return {names.SIGNATURE_IMAGE: experiment.data.image}
+    return {names.SIGNATURE_IMAGE: experiment.data.image, names.SIGNATURE_TEXT: experiment.data.text}
 
 
 def _pusher(
@@ -267,6 +326,7 @@ def _pusher(
         model_name=experiment.model_name,
         split=TEST,
         raw_features=_raw_features(experiment),
+        mirrors=[f"{url.rstrip('/')}/{experiment.model_name}" for url in experiment.push.to],
         server=_push_server(experiment),
     )
 
@@ -283,24 +343,10 @@ def _push_server(experiment: Experiment) -> dict[str, Any] | None:
     }
 
 
-def _add_fingerprint(node: base_node.BaseNode) -> None:
-    """Hashes the node's executor and the functions it is told to run by dotted path."""
+def _add_fingerprint(node: base_node.BaseNode, modules: Sequence[str]) -> None:
+    """Hashes the node's executor, what it is told to run by dotted path, and the user's modules."""
     if isinstance(node, (resolver.Resolver, importer.Importer)):
         return  # resolved anew in every run
     executor = node.executor_spec.executor_class
-    roots = [executor.__module__]
-    for key in ("preprocessing_fn", "run_fn"):
-        path = node.exec_properties.get(key)
-        if path:
-            roots.append(path.rpartition(".")[0])
-    node.exec_properties[FINGERPRINT] = fingerprint.of_modules(roots)
-
-
-def node_ids(pipeline: Any) -> list[str]:
-    """The ids of a pipeline's nodes, in topological order."""
-    return [node.id for node in pipeline.components]
-
-
-def config_json(experiment: Experiment) -> str:
-    """The whole configuration, defaults included, as it is recorded with a run."""
-    return json.dumps(experiment.model_dump(mode="json"), sort_keys=True)
+    told = fingerprint.named_modules(node.exec_properties)
+    node.exec_properties[FINGERPRINT] = fingerprint.of_modules([executor.__module__, *told, *modules])

@@ -1,15 +1,17 @@
-"""Trains a classifier of table rows: TFX's Trainer calls `run_fn`."""
+"""Trains a model of table rows: TFX's Trainer calls `run_fn`."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 import tensorflow as tf
 import tensorflow_transform as tft
 
-from modules import contract
-from modules.hparams import TabularHparams
+from modules import contract, input_pipeline
+from modules.hparams import REGRESSION, TabularHparams
 from modules.tabular import columns
 from modules.tabular import model as tabular_model
 from modules.training import classifier
@@ -33,11 +35,15 @@ def run_fn(fn_args: FnArgs) -> None:
         f"{__name__}.{run_fn.__name__}",
         hparams.train,
         hparams.state_root,
-        lambda transform: _task(hparams, transform),
+        lambda transform: _task(hparams, transform, fn_args.train_files),
     )
 
 
-def _task(hparams: TabularHparams, transform: tft.TFTransformOutput) -> classifier.Task:
+def _task(
+    hparams: TabularHparams, transform: tft.TFTransformOutput, train_files: Sequence[str]
+) -> classifier.Task:
+    regression = hparams.inputs.task == REGRESSION
+    target = _target(train_files, transform) if regression else None
     label = hparams.inputs.label_feature
     raw_spec = dict(transform.raw_feature_spec())
     layout = columns.layout({name: spec.dtype.name for name, spec in raw_spec.items()}, hparams.inputs)
@@ -55,9 +61,20 @@ def _task(hparams: TabularHparams, transform: tft.TFTransformOutput) -> classifi
         label=label,
         to_input=lambda features: tf.ensure_shape(features[columns.ROW], (layout.width,)),
         build=lambda class_count: tabular_model.build(
-            hparams, layout, category_sizes=sizes, class_count=class_count
+            hparams, layout, category_sizes=sizes, class_count=class_count, target=target
         ),
         description=[asdict(hparams.inputs), asdict(hparams.model), asdict(layout), sizes],
         preprocess={contract.SIGNATURE_EXAMPLES: preprocess},
         resources={"transform_layer": transform_layer},
+        regression=regression,
     )
+
+
+def _target(patterns: Sequence[str], transform: tft.TFTransformOutput) -> tabular_model.Target:
+    """The constant features that Transform measured, read from the first example."""
+    spec = transform.transformed_feature_spec()
+    wanted = {name: spec[name] for name in (contract.LABEL_MEAN, contract.LABEL_VARIANCE)}
+    first = next(iter(input_pipeline.read_examples(patterns, wanted).take(1)))
+    mean, variance = (float(tf.reshape(first[name], [])) for name in wanted)
+    # A label that is the same everywhere has nothing to scale by.
+    return tabular_model.Target(mean, math.sqrt(variance) or 1.0)

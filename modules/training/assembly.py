@@ -11,27 +11,20 @@ import keras
 import tensorflow as tf
 
 from modules.errors import TrainingError
-from modules.input_pipeline import TrainingStream
 from modules.training import losses, metrics, schedules
 from modules.training.averaging import WeightAverage
+from modules.training.extensions import NONE, Extensions
 from modules.training.precision import FLOAT16, LossScale
 from modules.training.session import Session
 from modules.training.steps import StepPlan
 
 
-def check_examples(stream: TrainingStream, replicas: int) -> None:
-    if stream.examples < max(replicas, 1):
-        raise TrainingError(
-            "The train split is empty"
-            if not stream.examples
-            else f"The train split has {stream.examples} examples for {replicas} replicas",
-            place="split train",
-            remedy="Give it a larger share (data.splits), or more data.",
-        )
-
-
 def step_plan(
-    model: keras.Model, session: Session, class_counts: Sequence[int] | None, steps_per_epoch: int
+    model: keras.Model,
+    session: Session,
+    class_counts: Sequence[int] | None,
+    steps_per_epoch: int,
+    extensions: Extensions = NONE,
 ) -> StepPlan:
     hparams, placement = session.hparams, session.placement
     weights = None
@@ -39,8 +32,8 @@ def step_plan(
         weights = losses.balanced_weights(class_counts)
     return StepPlan(
         strategy=placement.strategy,
-        loss=losses.build(hparams, weights),
-        metrics=metrics.for_loss(hparams.loss),
+        loss=extensions.loss(losses.build(hparams, weights)),
+        metrics=extensions.metrics(metrics.for_loss(hparams.loss)),
         schedule=schedules.build(hparams, steps_per_epoch),
         batch_size=hparams.batch_size,
         micro_batches=hparams.accumulate_steps,
@@ -53,6 +46,7 @@ def step_plan(
         distributed=placement.distributed,
         synchronized=synchronize(model, session),
         timed=not hparams.deterministic,
+        extensions=extensions,
     )
 
 

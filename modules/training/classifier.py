@@ -1,4 +1,4 @@
-"""Trains a classifier from transformed examples, whatever they are of.
+"""Trains a model of classes or numbers from transformed examples, whatever they are of.
 
     run(fn_args, f"{__name__}.run_fn", hparams, make_task)
 
@@ -11,25 +11,60 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import keras
-import numpy as np
 import tensorflow as tf
 import tensorflow_transform as tft
 
 from modules import contract, export, input_pipeline
-from modules.errors import TrainingError
 from modules.hparams import TrainHparams
-from modules.training import identity, loop, workers
+from modules.training import identity, splits, transfer, workers
 from modules.training.checkpoints import CheckpointStore
+from modules.training.compression import Compression
+from modules.training.extensions import Extension
 from modules.training.report import FitReport
 from modules.training.session import Session, in_float32, prepare
 
 if TYPE_CHECKING:
     from tfx.components import FnArgs
+
+
+def _without_extensions(model: keras.Model) -> Sequence[Extension]:
+    return ()
+
+
+@dataclass(frozen=True)
+class Start:
+    """What is at hand before the training.
+
+    Attributes:
+        training: single (input, one-hot label) pairs.
+        validation: the same of the validation split.
+        examples: of `training`.
+        session: where the model lives.
+        store: of checkpoints, if any.
+    """
+
+    training: tf.data.Dataset
+    validation: tf.data.Dataset
+    examples: int
+    session: Session
+    store: CheckpointStore | None
+
+
+def _from_scratch(model: keras.Model, start: Start) -> None:
+    return None
+
+
+def _unexplained(model: keras.Model, folder: Path, class_names: Sequence[str]) -> None:
+    """Models of other things than images have no pictures."""
+
+
+def _as_it_is(model: keras.Model) -> keras.Model:
+    return model
 
 
 @dataclass(frozen=True)
@@ -38,13 +73,21 @@ class Task:
 
     Attributes:
         features: transformed features that make one example.
-        label: transformed feature with the class id.
+        label: transformed feature with the class id, or for a regression the number.
         to_input: those features of one example to the model's input.
+        to_training: the same with a seed, where training takes a random part of an example.
         build: number of classes to a new model, (B, ...) float32 to (B, C) probabilities.
         description: JSON-like; two models that differ in it share no checkpoints.
         preprocess: signature -> function from raw inputs (B,) string to the model's input.
         augment: changes training batches.
         resources: what the preprocessing functions hold, to be saved with them.
+        batching: how examples come together; needed where their shapes differ.
+        prepare: gives a new model its first weights; not called where a checkpoint will.
+        regression: whether the label is a number; the model then gives (B,) float32.
+        explain: writes pictures of mistakes from the trained model, the run's folder and the class names.
+        stages: parts of the training that differ in what is frozen; none for one part.
+        extend: what is added to losses and steps of a new model; called in the strategy's scope.
+        finish: the trained model in float32 to the one that is written.
     """
 
     features: tuple[str, ...]
@@ -53,8 +96,16 @@ class Task:
     build: Callable[[int], keras.Model]
     description: Any
     preprocess: Mapping[str, export.Preprocess]
+    to_training: splits.ToTraining | None = None
     augment: input_pipeline.Augment | None = None
     resources: Mapping[str, Any] = field(default_factory=dict)
+    batching: input_pipeline.Batching = input_pipeline.plain_batches
+    prepare: Callable[[keras.Model, Start], None] = _from_scratch
+    regression: bool = False
+    explain: Callable[[keras.Model, Path, Sequence[str]], Any] = _unexplained
+    stages: Sequence[transfer.Stage] = ()
+    extend: Callable[[keras.Model], Sequence[Extension]] = _without_extensions
+    finish: Callable[[keras.Model], keras.Model] = _as_it_is
 
 
 MakeTask = Callable[[tft.TFTransformOutput], Task]
@@ -79,74 +130,59 @@ def run(fn_args: FnArgs, run_fn: str, train: TrainHparams, state_root: str, make
         return
     session = prepare(train)
     transform = tft.TFTransformOutput(fn_args.transform_output)
-    names = [name.decode() for name in transform.vocabulary_by_name(contract.LABEL_VOCABULARY)]
     task = make_task(transform)
-    training = _split(fn_args.train_files, transform, task, len(names))
-    validation = _split(fn_args.eval_files, transform, task, len(names))
-    class_counts = count_classes(training, "train", names)
-    count_classes(validation, "validation", names)
+    names = [] if task.regression else _class_names(transform)
+    sources = _sources(fn_args, transform, task, names)
+    loaded = splits.load(sources, train, augment=task.augment, work_folder=state_root)
     with session.scope():
         model = task.build(len(names))
+        last_epochs = task.stages[-1].epochs if task.stages else train.epochs
+        compression = Compression(
+            model, replace(train, epochs=last_epochs), names, replicas=session.placement.replicas
+        )
+        extensions = [*task.extend(model), *compression.extensions]
     store = _store(fn_args, train, state_root, [task.description, names])
-    report = loop.fit(
+    if store is None or store.latest() is None:
+        task.prepare(
+            model, Start(loaded.pairs, loaded.validation_pairs, sum(loaded.class_counts), session, store)
+        )
+    report = transfer.fit(
         model,
-        input_pipeline.TrainingStream(
-            training,
-            examples=sum(class_counts),
-            batch_size=train.batch_size,
-            seed=train.seed,
-            augment=task.augment,
-        ),
-        input_pipeline.evaluation_batches(validation, batch_size=train.batch_size),
+        task.stages,
+        loaded.stream,
+        loaded.validation,
         session,
         store=store,
-        class_counts=class_counts,
+        class_counts=loaded.class_counts,
+        extensions=extensions,
         board_folder=fn_args.model_run_dir if train.tensorboard else "",
     )
+    report = replace(report, choices={**report.choices, "input": loaded.record})
     if session.is_chief:
-        _save(fn_args, _servable(model, session, lambda: task.build(len(names))), names, task, report)
+        served = compression.finish(task.finish(_servable(model, session, lambda: task.build(len(names)))))
+        _save(fn_args, served, names, task, report)
         if store is not None:
             store.clear()
 
 
-def _split(
-    patterns: Sequence[str], transform: tft.TFTransformOutput, task: Task, class_count: int
-) -> tf.data.Dataset:
-    """Single (input, one-hot label) pairs, made once and kept in memory."""
+def _class_names(transform: tft.TFTransformOutput) -> list[str]:
+    return [name.decode() for name in transform.vocabulary_by_name(contract.LABEL_VOCABULARY)]
+
+
+def _sources(
+    fn_args: FnArgs, transform: tft.TFTransformOutput, task: Task, names: Sequence[str]
+) -> splits.Sources:
     spec = transform.transformed_feature_spec()
-    wanted = {name: spec[name] for name in (*task.features, task.label)}
-
-    def pair(features: dict[str, tf.Tensor]) -> tuple[tf.Tensor, tf.Tensor]:
-        return task.to_input(features), tf.one_hot(tf.reshape(features[task.label], []), class_count)
-
-    dataset = input_pipeline.read_examples(patterns, wanted)
-    return dataset.map(pair, num_parallel_calls=input_pipeline.AUTOTUNE).cache()
-
-
-def count_classes(dataset: tf.data.Dataset, split: str, class_names: Sequence[str]) -> list[int]:
-    """Reads the split once (which fills its cache), checks labels, and counts each class.
-
-    Raises:
-        TrainingError: the split is empty, or has a label that training has not.
-    """
-    count = 0
-    counts = np.zeros(len(class_names), np.int64)
-    for _, labels in dataset.batch(1024).as_numpy_iterator():
-        if not np.all(labels.sum(axis=1) == 1):
-            raise TrainingError(
-                f"The {split} split has a label that the training split has not",
-                place=f"split {split}, example {count + int(np.argmin(labels.sum(axis=1)))}",
-                remedy=f"Classes seen in training: {', '.join(class_names)}. Correct the label, or add data.",
-            )
-        count += len(labels)
-        counts += labels.sum(axis=0).astype(np.int64)
-    if not count:
-        raise TrainingError(
-            f"The {split} split is empty",
-            place=f"split {split}",
-            remedy="Give it a larger share (data.splits), or more data.",
-        )
-    return [int(value) for value in counts]
+    return splits.Sources(
+        train=fn_args.train_files,
+        validation=fn_args.eval_files,
+        features={name: spec[name] for name in task.features},
+        label=(task.label, spec[task.label]),
+        class_names=names,
+        to_input=task.to_input,
+        to_training=task.to_training,
+        batching=task.batching,
+    )
 
 
 def _store(fn_args: FnArgs, train: TrainHparams, state_root: str, description: Any) -> CheckpointStore | None:
@@ -178,3 +214,4 @@ def _save(
     run_dir = Path(fn_args.model_run_dir)
     run_dir.mkdir(parents=True, exist_ok=True)
     (run_dir / contract.HISTORY_FILE).write_text(json.dumps(report.to_json(), indent=1))
+    task.explain(model, run_dir, class_names)

@@ -21,6 +21,7 @@ import tensorflow as tf
 from modules.training import clipping
 from modules.training.accumulation import accumulate, cut
 from modules.training.averaging import WeightAverage
+from modules.training.extensions import NONE, Extensions
 from modules.training.losses import Loss
 from modules.training.metrics import Metric
 from modules.training.precision import LossScale
@@ -48,6 +49,7 @@ class StepPlan:
         synchronized: whether layers look across replicas (batch normalisation).
         timed: whether waiting for input is measured; TensorFlow has no clock in
             its graphs under op determinism.
+        extensions: what the task adds.
     """
 
     strategy: tf.distribute.Strategy
@@ -63,6 +65,7 @@ class StepPlan:
     distributed: bool = False
     synchronized: bool = False
     timed: bool = True
+    extensions: Extensions = NONE
 
     @property
     def replicas(self) -> int:
@@ -242,7 +245,8 @@ class TrainSteps:
         with tf.GradientTape() as tape:
             predictions = self._model(features, training=True)
             losses = self._plan.loss(labels, predictions)
-            total = tf.reduce_sum(losses)
+            minimised = self._plan.extensions.training_losses(losses, features, labels, predictions)
+            total = tf.reduce_sum(minimised)
             if self._model.losses:
                 total += rows * tf.add_n(self._model.losses)
             # Divided by a constant, so that a batch can be cut at will; the
@@ -287,6 +291,7 @@ class TrainSteps:
             flags = tf.logical_and(flags, scale.scale <= 1.0)
             sums = tf.where(skip, tf.zeros_like(sums), sums)
             scale.update(tf.logical_not(skip))
+        self._plan.extensions.after_update(self.step + 1, self._plan.strategy)
         if self._plan.average is not None:
             self._plan.average.update(self._plan.strategy)
         self.step.assign_add(1)

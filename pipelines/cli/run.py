@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Callable
 
 import click
 from rich.console import Console
 
-from pipelines import config
+from pipelines import config, resuming
+from pipelines.cli import names
 from pipelines.cli.options import workspace_option
 from pipelines.cli.progress import ConsoleProgress
 from pipelines.cli.screen import output_apart
 from pipelines.cli.tables import print_summary
 from pipelines.errors import ConfigError
 from pipelines.lineage.store import REFUSED
+from pipelines.resuming import LATEST
 from pipelines.run import RUNNERS, Options, Outcome, run
 from pipelines.workspace import Workspace
 
@@ -22,7 +25,7 @@ SPEC = "spec"
 
 
 @click.command("run")
-@click.argument("experiment")
+@click.argument("experiment", required=False, shell_complete=names.experiments)
 @click.option(
     "--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Override one value; repeatable."
 )
@@ -37,6 +40,14 @@ SPEC = "spec"
 )
 @click.option("--from", "from_node", metavar="NODE", help="Start here, with an earlier run's outputs.")
 @click.option("--to", "to_node", metavar="NODE", help="Stop after this node.")
+@click.option(
+    "--resume",
+    is_flag=False,
+    flag_value=LATEST,
+    metavar="[RUN]",
+    help="Go on with a run that was killed, interrupted or failed: with EXPERIMENT, its latest with the "
+    "same settings, or a new run where there is none; else RUN, or the latest of all.",
+)
 @click.option("--no-cache", is_flag=True, help="Run every node, even where nothing changed.")
 @click.option(
     "--beam-arg",
@@ -46,12 +57,13 @@ SPEC = "spec"
     help="A Beam option for every Beam component, such as --direct_num_workers=2; repeatable.",
 )
 def command(
-    experiment: str,
+    experiment: str | None,
     overrides: tuple[str, ...],
     root: str,
     runner: str,
     from_node: str | None,
     to_node: str | None,
+    resume: str | None,
     no_cache: bool,
     beam_args: tuple[str, ...],
 ) -> int:
@@ -61,6 +73,7 @@ def command(
     Examples:
       headrace run digits
       headrace run digits --set train.epochs=5 --to Trainer
+      headrace run --resume
       headrace run digits --beam-arg=--direct_running_mode=multi_processing \\
                           --beam-arg=--direct_num_workers=2
 
@@ -68,6 +81,12 @@ def command(
     cache. Exits 0 when the run completed, 1 when a node failed or the model was
     refused, 2 for a mistake in what was given.
     """
+    if experiment is None:
+        if resume is None:
+            raise click.UsageError("Missing argument 'EXPERIMENT'.")
+        if overrides or from_node or to_node or no_cache or beam_args:
+            raise click.UsageError("A run is resumed with the settings it began with; name no others.")
+        return resume_run(resume, Workspace.open(root), root)
     settings = config.load(experiment, overrides)
     workspace = Workspace.open(root, create=True)
     if runner == SPEC:
@@ -79,6 +98,10 @@ def command(
         cache=not no_cache,
         beam_args=(*settings.beam.args, *beam_args),
     )
+    if resume is not None:
+        unfinished = resuming.unfinished_like(settings, options, workspace)
+        if unfinished is not None:
+            return resume_run(unfinished, workspace, root)
     return run_experiment(settings, workspace, options, root)
 
 
@@ -99,10 +122,19 @@ def _run_compiled(settings: config.Experiment, workspace: Workspace, *, cache: b
 
 def run_experiment(settings: config.Experiment, workspace: Workspace, options: Options, root: str) -> int:
     """Runs an experiment with its progress on the terminal; returns the exit code."""
+    return _shown(lambda progress: run(settings, workspace, options, progress), workspace, root)
+
+
+def resume_run(name: str, workspace: Workspace, root: str) -> int:
+    """Goes on with a run, with its progress on the terminal; returns the exit code."""
+    return _shown(lambda progress: resuming.resume(name, workspace, progress), workspace, root)
+
+
+def _shown(work: Callable[[ConsoleProgress], Outcome], workspace: Workspace, root: str) -> int:
     with output_apart(workspace.runs / "headrace.log") as console:
         progress = ConsoleProgress(console)
         try:
-            outcome = run(settings, workspace, options, progress)
+            outcome = work(progress)
         finally:
             progress.close()
         _print_outcome(console, outcome, root)

@@ -15,7 +15,7 @@ import tensorflow as tf
 from modules.errors import TrainingError
 from modules.hparams import CheckpointHparams
 from modules.input_pipeline import TrainingStream
-from modules.training import fused_norm, loop
+from modules.training import fused_norm, loop, pace
 from modules.training.checkpoints import CheckpointStore
 from modules.training.recompute import recomputed
 from modules.training.session import in_float32, prepare
@@ -203,7 +203,7 @@ def test_input_wait_is_measured_and_warned_about() -> None:
     )
     assert report.input_wait_share is not None
     warned = any("waiting for input" in line for line in lines)
-    assert warned == (report.input_wait_share > loop.INPUT_WAIT_WARNING)
+    assert warned == (report.input_wait_share > pace.INPUT_WAIT_WARNING)
 
 
 def test_recomputing_gives_the_same_gradients() -> None:
