@@ -74,6 +74,11 @@ def full(compiled) -> str:
     return str(compiled(*FULL))
 
 
+@pytest.fixture(scope="module")
+def vertex(compiled) -> str:
+    return str(compiled(CLUSTER[0], "kubeflow.volume.path=/gcs/bucket/headrace", target="vertex"))
+
+
 def test_every_change_shows(full) -> None:
     """HEADRACE_WRITE_GOLDEN=1 writes the file anew; the difference belongs into the commit."""
     golden, found = GOLDEN / "digits.yaml", settled(full)
@@ -82,18 +87,16 @@ def test_every_change_shows(full) -> None:
     assert found == golden.read_text()
 
 
-def test_kubeflows_sdk_reads_it(full, compiled) -> None:
+def test_kubeflows_sdk_reads_it(full, vertex) -> None:
     from kfp import components
 
     read = components.load_component_from_text(full)
     assert set(read.component_spec.inputs) == {"image", "workspace", "data_path", "span", "epochs"}
-    vertex = compiled(CLUSTER[0], "kubeflow.volume.path=/gcs/bucket/headrace", target="vertex")
     assert components.load_component_from_text(vertex).name == "digits"
 
 
-def test_kubeflows_backend_would_take_it_and_not_that_of_vertex(full, compiled) -> None:
+def test_kubeflows_backend_would_take_it_and_not_that_of_vertex(full, vertex) -> None:
     assert spec_load.load(full).kubernetes.keys() >= {"Trainer_executor", "Notify_executor"}
-    vertex = compiled(CLUSTER[0], "kubeflow.volume.path=/gcs/bucket/headrace", target="vertex")
     with pytest.raises(spec_load.SpecRefusedError, match="resolvers are not implemented"):
         spec_load.load(vertex)
 
