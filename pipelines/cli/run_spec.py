@@ -69,13 +69,15 @@ def _pair(item: str) -> tuple[str, str]:
 
 def run_text(text: str, root: Path, parameters: dict[str, Any], settings: Settings) -> int:
     """Runs a compiled pipeline with its progress on the terminal; returns the exit code."""
+    from pipelines.run import interruptible
     from pipelines.runners.spec import run_spec
 
     root.mkdir(parents=True, exist_ok=True)
     with output_apart(root / "headrace.log") as console:
         progress = ConsoleProgress(console)
         try:
-            outcome = run_spec(text, root, parameters=parameters, settings=settings, progress=progress)
+            with interruptible():
+                outcome = run_spec(text, root, parameters=parameters, settings=settings, progress=progress)
         finally:
             progress.close()
         _print(console, outcome)

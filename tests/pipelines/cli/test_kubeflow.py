@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.pipelines.runners.kubeflow_server import Kubeflow
+from tests.waiting import wait_until
 
 CLUSTER = (
     "--set=kubeflow.image=registry.example.com/headrace:1",
@@ -80,3 +83,26 @@ def test_a_pipeline_file_is_run(headrace, tmp_path: Path) -> None:
     refused = headrace(*command, cwd=tmp_path)
     assert refused.code == 2
     assert "would refuse this pipeline" in refused.err
+
+
+def test_an_interrupted_run_leaves_no_container_behind(headrace, tmp_path: Path) -> None:
+    import yaml
+
+    from tests.pipelines.runners.test_spec_parts import GOOD
+
+    code = "import os, pathlib, time; pathlib.Path(r'{}').write_text(str(os.getpid())); time.sleep(600)"
+    spec = yaml.safe_load(yaml.safe_dump(GOOD))
+    place = tmp_path / "pid"
+    spec["deploymentSpec"]["executors"]["exec-one"]["container"]["command"] = [
+        *("python", "-c", code.format(place)),
+    ]
+    (tmp_path / "long.yaml").write_text(yaml.safe_dump(spec))
+
+    def interrupt(pid: int) -> None:
+        wait_until(lambda: place.exists() and place.read_text() != "")
+        os.kill(pid, signal.SIGTERM)
+
+    done = headrace("run-spec", "long.yaml", "--root", "here", cwd=tmp_path, meanwhile=interrupt)
+    assert done.code == 1
+    assert "Interrupted" in done.err
+    assert not Path(f"/proc/{place.read_text()}").exists()
