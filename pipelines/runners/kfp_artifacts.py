@@ -10,6 +10,7 @@ launcher has already copied them to a folder.
 
 from __future__ import annotations
 
+import inspect
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -24,11 +25,12 @@ from components import artifacts
 NOTHING = "headrace-nothing"
 """The last part of a URI that stands for no artifact."""
 
-OWN_TYPES: dict[str, Any] = {
-    value.TYPE_NAME: value
-    for value in vars(artifacts).values()
-    if isinstance(value, type) and issubclass(value, types.Artifact) and value is not types.Artifact
+OWN_TYPES: dict[str, type[types.Artifact]] = {
+    found.TYPE_NAME: found
+    for found in vars(artifacts).values()
+    if inspect.isclass(found) and found.__module__ == artifacts.__name__
 }
+"""Title -> class, of the types beside TFX's own."""
 
 
 def title_of(artifact_type: Mapping[str, Any]) -> str:
