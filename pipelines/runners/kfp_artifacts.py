@@ -10,7 +10,6 @@ launcher has already copied them to a folder.
 
 from __future__ import annotations
 
-import inspect
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -25,11 +24,10 @@ from components import artifacts
 NOTHING = "headrace-nothing"
 """The last part of a URI that stands for no artifact."""
 
-OWN_TYPES: dict[str, type[types.Artifact]] = {
-    found.TYPE_NAME: found
-    for found in vars(artifacts).values()
-    if inspect.isclass(found) and found.__module__ == artifacts.__name__
-}
+_DECLARED: list[Any] = [
+    item for item in vars(artifacts).values() if getattr(item, "__module__", "") == artifacts.__name__
+]
+OWN_TYPES: dict[str, type[types.Artifact]] = {item.TYPE_NAME: item for item in _DECLARED}
 """Title -> class, of the types beside TFX's own."""
 
 
