@@ -92,6 +92,10 @@ def _print(console: Console, outcome: SpecOutcome) -> None:
     executed = sum(task.attempts > 0 for task in tasks)
     console.print(f"Tasks       {executed} executed, {cached} cached", highlight=False)
     for name, task in outcome.tasks.items():
+        for artifact in [item for items in task.artifacts.values() for item in items]:
+            if artifact["metadata"].get("pushed_destination"):
+                place = shlex.quote(str(artifact["metadata"]["pushed_destination"]))
+                console.print(f"Pushed      {place}", highlight=False, soft_wrap=True)
         if task.error:
             console.print(f"Failed      {name}: {task.error}", highlight=False, soft_wrap=True)
     console.print(f"Logs        {shlex.quote(str(outcome.folder))}", highlight=False, soft_wrap=True)

@@ -161,6 +161,13 @@ class Container:
 
     def _secrets(self) -> dict[str, str]:
         found = {}
+        for secret in self.kubernetes.secret_as_volume if self.kubernetes is not None else ():
+            if not secret.optional and not Path(secret.mount_path).is_dir():
+                raise ConfigError(
+                    f"There is no cluster to take the secret {secret.secret_name!r} from",
+                    place=f"{self.task}, {secret.mount_path}",
+                    remedy="Make that folder here, with the secret's keys as files.",
+                )
         for secret in self.kubernetes.secret_as_env if self.kubernetes is not None else ():
             for key in secret.key_to_env:
                 if key.env_var in os.environ:
