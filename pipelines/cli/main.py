@@ -120,6 +120,9 @@ def main(arguments: list[str] | None = None) -> None:
     except click.ClickException as error:
         error.show()
         code = 2
+    except (click.Abort, KeyboardInterrupt):  # click's own word for Ctrl-C is an Exception
+        click.echo("Interrupted.", err=True)
+        code = 1
     except Exception as error:
         if "--debug" in given:
             raise
@@ -127,9 +130,6 @@ def main(arguments: list[str] | None = None) -> None:
         headline = f"Unexpected: {type(error).__name__}: {text[0] if text else ''}"
         remedy = "This is a fault of Headrace. headrace --debug COMMAND shows where it happened."
         _print_error(HeadraceError(headline, remedy=remedy))
-        code = 1
-    except (click.Abort, KeyboardInterrupt):
-        click.echo("Interrupted.", err=True)
         code = 1
     _exit(int(code or 0))
 
