@@ -84,14 +84,17 @@ class TrainHparams:
     worker_timeout_s: float = 300.0
     sync_batch_norm: bool = False
     steps_per_call: int = 0
+    devices: str = "auto"
+    onednn: str = "auto"
     intra_op_threads: int = 0
     inter_op_threads: int = 0
     checkpoint: CheckpointHparams = CheckpointHparams()
     deterministic: bool = False
     seed: int = 17
     tensorboard: bool = True
-    histograms: bool = False
+    histograms: int = 0
     profile: str = ""
+    warm_start: bool = False
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any]) -> Self:
@@ -188,6 +191,10 @@ class TabularInputHparams:
         given["ignore"] = tuple(given["ignore"])
         given["crosses"] = tuple(tuple(names) for names in given["crosses"])
         return cls(**given)
+
+
+INPUT_HPARAMS: dict[str, type[Any]] = {"image": ImageInputHparams, "tabular": TabularInputHparams}
+"""Family of models -> what its Transform is told."""
 
 
 @dataclass(frozen=True)

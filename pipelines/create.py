@@ -35,6 +35,7 @@ TRAIN, VALIDATION, TEST = inputs.SPLITS
 # Functions that TFX runs, by dotted path; a family of models has one of each.
 PREPROCESSING_FN = "modules.{family}.preprocessing.preprocessing_fn"
 RUN_FN = "modules.{family}.trainer.run_fn"
+TUNER_FN = "modules.{family}.trainer.tuner_fn"
 
 FINGERPRINT = "code_fingerprint"
 """Execution property of every node, so that changed code is a cache miss."""
@@ -53,13 +54,14 @@ def create_pipeline(experiment: Experiment, workspace: Workspace, *, enable_cach
     transform = _transform(experiment, examples, schema)
     # Behind the gate: Transform would fail on bad data with a worse message.
     transform.add_upstream_node(data[-1])
-    trainer = _trainer(experiment, workspace, transform, schema)
+    tuner = _tuner(experiment, workspace, transform)
+    trainer = _trainer(experiment, workspace, transform, schema, tuner)
     rewriter = _rewriter(experiment, trainer, examples)
     baseline = _baseline(rewriter)
     evaluator = _evaluator(experiment, examples, rewriter, baseline)
     infra = _infra_validator(experiment, examples, rewriter)
     pusher = _pusher(experiment, workspace, examples, rewriter, evaluator, infra)
-    nodes = [ingest, *data, transform, trainer, rewriter, baseline, evaluator, infra, pusher]
+    nodes = [ingest, *data, transform, *tuner, trainer, rewriter, baseline, evaluator, infra, pusher]
     for node in nodes:
         _add_fingerprint(node)
     return tfx.dsl.Pipeline(
@@ -174,23 +176,56 @@ def _hparams(experiment: Experiment) -> dict[str, Any]:
     }
 
 
+def _state_root(experiment: Experiment, workspace: Workspace, function: str) -> str:
+    """Where unfinished trainings lie: outside of the artifacts of the execution that wrote them.
+
+    Code that has changed does not go on from them.
+    """
+    code = fingerprint.of_modules([function.rpartition(".")[0]])[:12]
+    return str(workspace.training_root(experiment.name) / code)
+
+
+def _tuner(experiment: Experiment, workspace: Workspace, transform: Any) -> list[Any]:
+    """The search for hyperparameters, where the experiment has one."""
+    if experiment.tune is None:
+        return []
+    tuner_fn = TUNER_FN.format(family=experiment.model.family)
+    node = tfx.components.Tuner(
+        examples=transform.outputs["transformed_examples"],
+        transform_graph=transform.outputs["transform_graph"],
+        tuner_fn=tuner_fn,
+        train_args=tfx.proto.TrainArgs(splits=[TRAIN]),
+        eval_args=tfx.proto.EvalArgs(splits=[VALIDATION]),
+        custom_config={
+            **_hparams(experiment),
+            "state_root": _state_root(experiment, workspace, tuner_fn),
+            "tune": experiment.tune.model_dump(),
+        },
+    )
+    return [node]
+
+
 def _trainer(
-    experiment: Experiment, workspace: Workspace, transform: Any, schema: channel.BaseChannel
+    experiment: Experiment,
+    workspace: Workspace,
+    transform: Any,
+    schema: channel.BaseChannel,
+    tuner: list[Any],
 ) -> Any:
     run_fn = RUN_FN.format(family=experiment.model.family)
-    # Checkpoints outlive the execution that wrote them, so they lie outside of
-    # its artifacts; other code does not go on from them.
-    code = fingerprint.of_modules([run_fn.rpartition(".")[0]])[:12]
-    state_root = workspace.training_root(experiment.name) / code
     return tfx.components.Trainer(
         examples=transform.outputs["transformed_examples"],
         transform_graph=transform.outputs["transform_graph"],
         schema=schema,
         run_fn=run_fn,
+        hyperparameters=tuner[0].outputs["best_hyperparameters"] if tuner else None,
         # The trainer counts in epochs (custom_config), so no step limits here.
         train_args=tfx.proto.TrainArgs(splits=[TRAIN]),
         eval_args=tfx.proto.EvalArgs(splits=[VALIDATION]),
-        custom_config={**_hparams(experiment), "state_root": str(state_root)},
+        custom_config={
+            **_hparams(experiment),
+            "state_root": _state_root(experiment, workspace, run_fn),
+        },
     )
 
 
@@ -299,7 +334,7 @@ def _add_fingerprint(node: base_node.BaseNode) -> None:
         return  # resolved anew in every run
     executor = node.executor_spec.executor_class
     roots = [executor.__module__]
-    for key in ("preprocessing_fn", "run_fn"):
+    for key in ("preprocessing_fn", "run_fn", "tuner_fn"):
         path = node.exec_properties.get(key)
         if path:
             roots.append(path.rpartition(".")[0])

@@ -278,17 +278,32 @@ class Train(Stage):
     steps_per_call: Annotated[int, Field(ge=0)] = Field(
         0, description="Steps in one call of the runtime; 0 chooses about a quarter of a second."
     )
-    intra_op_threads: Annotated[int, Field(ge=0)] = Field(0, description="0 is TensorFlow's choice.")
-    inter_op_threads: Annotated[int, Field(ge=0)] = Field(0, description="0 is TensorFlow's choice.")
+    devices: Literal["auto", "cpu", "gpu"] = Field(
+        "auto", description="cpu hides GPUs; gpu fails where there is none."
+    )
+    onednn: Literal["auto", "on", "off"] = Field(
+        "auto", description="Intel's kernels. on and off train in a process of its own."
+    )
+    intra_op_threads: Annotated[int, Field(ge=0)] = Field(
+        0, description="0 is as many as cores may be used, shared among local workers."
+    )
+    inter_op_threads: Annotated[int, Field(ge=0)] = Field(0, description="0 as above.")
     checkpoint: Checkpoint = Checkpoint()
     deterministic: bool = Field(
         False, description="Bit-identical weights in every run on one machine; nothing is chosen by timing."
     )
     seed: Annotated[int, Field(ge=0)] = 17
-    tensorboard: bool = Field(True, description="Scalars for TensorBoard, in the Trainer's model_run.")
-    histograms: bool = Field(False, description="Of all weights, for TensorBoard, once an epoch.")
+    tensorboard: bool = Field(
+        True, description="Scalars and graph for TensorBoard, in the Trainer's model_run."
+    )
+    histograms: Annotated[int, Field(ge=0)] = Field(
+        0, description="Of all weights, for TensorBoard, every so many epochs; 0 is never."
+    )
     profile: Annotated[str, Field(pattern=r"^(\d+-\d+)?$")] = Field(
-        "", description="Steps to write a profiler trace of, such as 20-30."
+        "", description="Steps to write a profiler trace of, such as 20-30; see headrace profile."
+    )
+    warm_start: bool = Field(
+        False, description="Begin with the weights behind the latest blessed model of another training."
     )
 
 

@@ -1,10 +1,10 @@
-"""Trains an image classifier: TFX's Trainer calls `run_fn`."""
+"""Trains an image classifier: TFX's Trainer calls `run_fn`, its Tuner `tuner_fn`."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
 import tensorflow_transform as tft
@@ -13,10 +13,11 @@ from modules import contract, export, input_pipeline
 from modules.hparams import ImageHparams
 from modules.image import model as image_model
 from modules.image.decode import decode_image, decode_images
-from modules.training import classifier
+from modules.training import classifier, search, tuned
 
 if TYPE_CHECKING:
     from tfx.components import FnArgs
+    from tfx.components.tuner.component import TunerFnResult
 
 
 def run_fn(fn_args: FnArgs) -> None:
@@ -28,12 +29,24 @@ def run_fn(fn_args: FnArgs) -> None:
     Raises:
         TrainingError: see `classifier.run`.
     """
-    hparams = ImageHparams.from_config(fn_args.custom_config)
+    job = _job(tuned.configured(fn_args), fn_args.train_files)
+    classifier.run(fn_args, f"{__name__}.{run_fn.__name__}", job)
 
-    def make_task(transform: tft.TFTransformOutput) -> classifier.Task:
-        return _task(hparams, transform, fn_args.train_files)
 
-    classifier.run(fn_args, f"{__name__}.{run_fn.__name__}", hparams.train, hparams.state_root, make_task)
+def tuner_fn(fn_args: FnArgs) -> TunerFnResult:
+    """What TFX's Tuner calls; `custom_config` holds `tune` besides.
+
+    Raises:
+        TrainingError: see `search.tuner`.
+    """
+    return search.tuner(fn_args, lambda config: _job(config, fn_args.train_files))
+
+
+def _job(config: Mapping[str, Any], train_files: Sequence[str]) -> classifier.Job:
+    hparams = ImageHparams.from_config(config)
+    return classifier.Job(
+        hparams.train, hparams.state_root, lambda transform: _task(hparams, transform, train_files)
+    )
 
 
 def _task(

@@ -1,9 +1,10 @@
-"""Trains a classifier of table rows: TFX's Trainer calls `run_fn`."""
+"""Trains a classifier of table rows: TFX's Trainer calls `run_fn`, its Tuner `tuner_fn`."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
 import tensorflow_transform as tft
@@ -12,10 +13,11 @@ from modules import contract
 from modules.hparams import TabularHparams
 from modules.tabular import columns
 from modules.tabular import model as tabular_model
-from modules.training import classifier
+from modules.training import classifier, search, tuned
 
 if TYPE_CHECKING:
     from tfx.components import FnArgs
+    from tfx.components.tuner.component import TunerFnResult
 
 
 def run_fn(fn_args: FnArgs) -> None:
@@ -27,14 +29,21 @@ def run_fn(fn_args: FnArgs) -> None:
     Raises:
         TrainingError: see `classifier.run`.
     """
-    hparams = TabularHparams.from_config(fn_args.custom_config)
-    classifier.run(
-        fn_args,
-        f"{__name__}.{run_fn.__name__}",
-        hparams.train,
-        hparams.state_root,
-        lambda transform: _task(hparams, transform),
-    )
+    classifier.run(fn_args, f"{__name__}.{run_fn.__name__}", _job(tuned.configured(fn_args)))
+
+
+def tuner_fn(fn_args: FnArgs) -> TunerFnResult:
+    """What TFX's Tuner calls; `custom_config` holds `tune` besides.
+
+    Raises:
+        TrainingError: see `search.tuner`.
+    """
+    return search.tuner(fn_args, _job)
+
+
+def _job(config: Mapping[str, Any]) -> classifier.Job:
+    hparams = TabularHparams.from_config(config)
+    return classifier.Job(hparams.train, hparams.state_root, lambda transform: _task(hparams, transform))
 
 
 def _task(hparams: TabularHparams, transform: tft.TFTransformOutput) -> classifier.Task:

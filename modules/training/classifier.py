@@ -1,6 +1,6 @@
 """Trains a classifier from transformed examples, whatever they are of.
 
-    run(fn_args, f"{__name__}.run_fn", hparams, make_task)
+    run(fn_args, f"{__name__}.run_fn", Job(hparams.train, state_root, make_task))
 
 A family of models gives its data and its model as a `Task`; splits, class
 names, checkpoints, workers and export are the same for all.
@@ -16,14 +16,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import keras
-import numpy as np
 import tensorflow as tf
 import tensorflow_transform as tft
 
 from modules import contract, export, input_pipeline
-from modules.errors import TrainingError
 from modules.hparams import TrainHparams
-from modules.training import identity, loop, workers
+from modules.training import identity, loop, splits, workers
 from modules.training.checkpoints import CheckpointStore
 from modules.training.extensions import Extension
 from modules.training.report import FitReport
@@ -70,51 +68,53 @@ class Task:
     finish: Callable[[keras.Model], keras.Model] = _as_it_is
 
 
-MakeTask = Callable[[tft.TFTransformOutput], Task]
+@dataclass(frozen=True)
+class Job:
+    """One training.
+
+    Attributes:
+        train: hyperparameters.
+        state_root: folder for checkpoints; empty for none.
+        make_task: from Transform's output to the task.
+    """
+
+    train: TrainHparams
+    state_root: str
+    make_task: Callable[[tft.TFTransformOutput], Task]
 
 
-def run(fn_args: FnArgs, run_fn: str, train: TrainHparams, state_root: str, make_task: MakeTask) -> None:
+def run(fn_args: FnArgs, run_fn: str, job: Job) -> None:
     """Trains, then writes the SavedModel, the `.keras` model and the history.
 
     Args:
         fn_args: TFX's.
         run_fn: dotted path of the caller, which other workers of this machine run too.
-        train: hyperparameters.
-        state_root: folder for checkpoints; empty for none.
-        make_task: from Transform's output to the task.
+        job: what to train.
 
     Raises:
         TrainingError: an empty split, a label outside the vocabulary, or what
             `loop.fit` raises.
     """
+    train = job.train
     if workers.wanted(train, os.environ):
         workers.run(run_fn, fn_args, train)
         return
     session = prepare(train)
     transform = tft.TFTransformOutput(fn_args.transform_output)
-    names = [name.decode() for name in transform.vocabulary_by_name(contract.LABEL_VOCABULARY)]
-    task = make_task(transform)
-    training = _split(fn_args.train_files, transform, task, len(names))
-    validation = _split(fn_args.eval_files, transform, task, len(names))
-    class_counts = count_classes(training, "train", names)
-    count_classes(validation, "validation", names)
+    task = job.make_task(transform)
+    data = splits.load(fn_args, transform, task)
+    names = data.names
     with session.scope():
         model = task.build(len(names))
         extensions = task.extend(model)
-    store = _store(fn_args, train, state_root, [task.description, names])
+    store = _store(fn_args, train, job.state_root, [task.description, names])
     report = loop.fit(
         model,
-        input_pipeline.TrainingStream(
-            training,
-            examples=sum(class_counts),
-            batch_size=train.batch_size,
-            seed=train.seed,
-            augment=task.augment,
-        ),
-        input_pipeline.evaluation_batches(validation, batch_size=train.batch_size),
+        data.stream(train, task.augment),
+        input_pipeline.evaluation_batches(data.validation, batch_size=train.batch_size),
         session,
         store=store,
-        class_counts=class_counts,
+        class_counts=data.class_counts,
         extensions=extensions,
         board_folder=fn_args.model_run_dir if train.tensorboard else "",
     )
@@ -123,46 +123,6 @@ def run(fn_args: FnArgs, run_fn: str, train: TrainHparams, state_root: str, make
         _save(fn_args, served, names, task, report)
         if store is not None:
             store.clear()
-
-
-def _split(
-    patterns: Sequence[str], transform: tft.TFTransformOutput, task: Task, class_count: int
-) -> tf.data.Dataset:
-    """Single (input, one-hot label) pairs, made once and kept in memory."""
-    spec = transform.transformed_feature_spec()
-    wanted = {name: spec[name] for name in (*task.features, task.label)}
-
-    def pair(features: dict[str, tf.Tensor]) -> tuple[tf.Tensor, tf.Tensor]:
-        return task.to_input(features), tf.one_hot(tf.reshape(features[task.label], []), class_count)
-
-    dataset = input_pipeline.read_examples(patterns, wanted)
-    return dataset.map(pair, num_parallel_calls=input_pipeline.AUTOTUNE).cache()
-
-
-def count_classes(dataset: tf.data.Dataset, split: str, class_names: Sequence[str]) -> list[int]:
-    """Reads the split once (which fills its cache), checks labels, and counts each class.
-
-    Raises:
-        TrainingError: the split is empty, or has a label that training has not.
-    """
-    count = 0
-    counts = np.zeros(len(class_names), np.int64)
-    for _, labels in dataset.batch(1024).as_numpy_iterator():
-        if not np.all(labels.sum(axis=1) == 1):
-            raise TrainingError(
-                f"The {split} split has a label that the training split has not",
-                place=f"split {split}, example {count + int(np.argmin(labels.sum(axis=1)))}",
-                remedy=f"Classes seen in training: {', '.join(class_names)}. Correct the label, or add data.",
-            )
-        count += len(labels)
-        counts += labels.sum(axis=0).astype(np.int64)
-    if not count:
-        raise TrainingError(
-            f"The {split} split is empty",
-            place=f"split {split}",
-            remedy="Give it a larger share (data.splits), or more data.",
-        )
-    return [int(value) for value in counts]
 
 
 def _store(fn_args: FnArgs, train: TrainHparams, state_root: str, description: Any) -> CheckpointStore | None:

@@ -11,7 +11,7 @@ from importlib import resources
 from pipelines.lineage.render import clock
 from pipelines.lineage.view import RunView
 from pipelines.report.markup import Markup, tag
-from pipelines.report.sections import data, model, run
+from pipelines.report.sections import data, model, run, tuning
 
 _POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src 'unsafe-inline'"
 """The page loads nothing from anywhere, and a browser holds it to that."""
@@ -19,6 +19,7 @@ _POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-
 _NAMES = {
     "chain": "Chain",
     "data": "Data",
+    "tuning": "Tuning",
     "training": "Training",
     "candidates": "Candidates",
     "evaluation": "Evaluation",
@@ -40,6 +41,7 @@ def page(view: RunView, *, why: str, tree: str, made_at: float) -> str:
     parts = {
         "chain": run.chain(view),
         "data": data.data_section(view),
+        "tuning": tuning.tuning(view),
         "training": model.training(view),
         "candidates": model.candidates(view),
         "evaluation": model.evaluation(view),

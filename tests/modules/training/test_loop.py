@@ -240,7 +240,7 @@ def test_the_fused_kernel_leaves_no_trace() -> None:
 
 
 def test_the_trace_and_the_summaries_are_written(tmp_path: Path) -> None:
-    settings = hparams(profile="2-4", tensorboard=True, histograms=True)
+    settings = hparams(profile="2-4", tensorboard=True, histograms=1)
     fit(settings, board_folder=str(tmp_path))
     assert list(tmp_path.glob("events.out.tfevents.*"))
     assert list(tmp_path.rglob("*.xplane.pb"))
