@@ -15,6 +15,7 @@ from tfx.dsl.components.base import base_node
 from tfx.dsl.components.common import resolver
 from tfx.proto import transform_pb2
 from tfx.types import channel
+from tfx.utils import json_utils
 
 from components.data_gate.component import DataGate
 from components.evaluator.component import Evaluator
@@ -28,6 +29,7 @@ from modules import hparams
 from pipelines import evaluation, fingerprint, inputs
 from pipelines.baseline import OtherBlessedModelStrategy, OtherStatisticsStrategy
 from pipelines.config import Experiment
+from pipelines.warm_start import BlessedTrainedModelStrategy
 from pipelines.workspace import Workspace
 
 TRAIN, VALIDATION, TEST = inputs.SPLITS
@@ -55,13 +57,15 @@ def create_pipeline(experiment: Experiment, workspace: Workspace, *, enable_cach
     # Behind the gate: Transform would fail on bad data with a worse message.
     transform.add_upstream_node(data[-1])
     tuner = _tuner(experiment, workspace, transform)
-    trainer = _trainer(experiment, workspace, transform, schema, tuner)
+    warm_start = _warm_start(experiment, workspace, transform)
+    trainer = _trainer(experiment, workspace, transform, schema, tuner, warm_start)
     rewriter = _rewriter(experiment, trainer, examples)
     baseline = _baseline(rewriter)
     evaluator = _evaluator(experiment, examples, rewriter, baseline)
     infra = _infra_validator(experiment, examples, rewriter)
     pusher = _pusher(experiment, workspace, examples, rewriter, evaluator, infra)
-    nodes = [ingest, *data, transform, *tuner, trainer, rewriter, baseline, evaluator, infra, pusher]
+    made = [*tuner, *warm_start, trainer, rewriter, baseline, evaluator, infra, pusher]
+    nodes = [ingest, *data, transform, *made]
     for node in nodes:
         _add_fingerprint(node)
     return tfx.dsl.Pipeline(
@@ -205,27 +209,44 @@ def _tuner(experiment: Experiment, workspace: Workspace, transform: Any) -> list
     return [node]
 
 
+def _trainer_config(experiment: Experiment, workspace: Workspace) -> dict[str, Any]:
+    run_fn = RUN_FN.format(family=experiment.model.family)
+    return {**_hparams(experiment), "state_root": _state_root(experiment, workspace, run_fn)}
+
+
+def _warm_start(experiment: Experiment, workspace: Workspace, transform: Any) -> list[Any]:
+    """The model to begin with, where the experiment wants one."""
+    if not experiment.train.warm_start:
+        return []
+    node = resolver.Resolver(
+        strategy_class=BlessedTrainedModelStrategy,
+        config={"custom_config": json_utils.dumps(_trainer_config(experiment, workspace))},
+        examples=transform.outputs["transformed_examples"],
+        model=tfx.dsl.Channel(type=tfx.types.standard_artifacts.Model),
+        model_blessing=tfx.dsl.Channel(type=tfx.types.standard_artifacts.ModelBlessing),
+    )
+    return [node.with_id("WarmStart")]
+
+
 def _trainer(
     experiment: Experiment,
     workspace: Workspace,
     transform: Any,
     schema: channel.BaseChannel,
     tuner: list[Any],
+    warm_start: list[Any],
 ) -> Any:
-    run_fn = RUN_FN.format(family=experiment.model.family)
     return tfx.components.Trainer(
         examples=transform.outputs["transformed_examples"],
         transform_graph=transform.outputs["transform_graph"],
         schema=schema,
-        run_fn=run_fn,
+        run_fn=RUN_FN.format(family=experiment.model.family),
         hyperparameters=tuner[0].outputs["best_hyperparameters"] if tuner else None,
+        base_model=warm_start[0].outputs["model"] if warm_start else None,
         # The trainer counts in epochs (custom_config), so no step limits here.
         train_args=tfx.proto.TrainArgs(splits=[TRAIN]),
         eval_args=tfx.proto.EvalArgs(splits=[VALIDATION]),
-        custom_config={
-            **_hparams(experiment),
-            "state_root": _state_root(experiment, workspace, run_fn),
-        },
+        custom_config=_trainer_config(experiment, workspace),
     )
 
 

@@ -293,9 +293,7 @@ class Train(Stage):
         False, description="Bit-identical weights in every run on one machine; nothing is chosen by timing."
     )
     seed: Annotated[int, Field(ge=0)] = 17
-    tensorboard: bool = Field(
-        True, description="Scalars and graph for TensorBoard, in the Trainer's model_run."
-    )
+    tensorboard: bool = Field(True, description="Scalars and graph, in the Trainer's model_run.")
     histograms: Annotated[int, Field(ge=0)] = Field(
         0, description="Of all weights, for TensorBoard, every so many epochs; 0 is never."
     )

@@ -21,7 +21,7 @@ import tensorflow_transform as tft
 
 from modules import contract, export, input_pipeline
 from modules.hparams import TrainHparams
-from modules.training import identity, loop, splits, workers
+from modules.training import identity, loop, splits, warm, workers
 from modules.training.checkpoints import CheckpointStore
 from modules.training.extensions import Extension
 from modules.training.report import FitReport
@@ -106,6 +106,9 @@ def run(fn_args: FnArgs, run_fn: str, job: Job) -> None:
     names = data.names
     with session.scope():
         model = task.build(len(names))
+        base_model = fn_args.base_model if train.warm_start else None
+        if base_model:
+            warm.load(model, base_model)
         extensions = task.extend(model)
     store = _store(fn_args, train, job.state_root, [task.description, names])
     report = loop.fit(
@@ -134,6 +137,8 @@ def _store(fn_args: FnArgs, train: TrainHparams, state_root: str, description: A
         "data": identity.files_digest([*fn_args.train_files, *fn_args.eval_files]),
         "settings": identity.settings_digest(train),
     }
+    if train.warm_start and fn_args.base_model:
+        parts["start"] = identity.files_digest([str(warm.keras_path(fn_args.base_model))])
     folder = f"{state_root}/{identity.combined(parts)}"
     return CheckpointStore(folder, identity=parts, keep=train.checkpoint.keep)
 

@@ -105,7 +105,7 @@ def space(ranges: Mapping[str, Mapping[str, Any]]) -> keras_tuner.HyperParameter
     return made
 
 
-class Trials(base_tuner.BaseTuner):  # type: ignore[misc]
+class Trials(base_tuner.BaseTuner):
     """Trains once for each set of values that the oracle proposes."""
 
     def __init__(

@@ -18,6 +18,7 @@ COMMANDS = {
     "runs": ("pipelines.cli.runs", "List the runs of a workspace."),
     "show": ("pipelines.cli.show", "Show one run, node by node."),
     "report": ("pipelines.cli.report", "Write a run as one HTML page."),
+    "profile": ("pipelines.cli.profile", "Show where a training step's time went, and what to change."),
     "data": ("pipelines.cli.data", "Look at data before anything is trained on it."),
     "schema": ("pipelines.cli.schema", "Write, compare and update a curated schema."),
     "serve": ("pipelines.cli.serve", "Serve models by TensorFlow Serving's gRPC and REST API."),

@@ -19,6 +19,7 @@ from modules.training import fused_norm, loop, pace
 from modules.training.checkpoints import CheckpointStore
 from modules.training.recompute import recomputed
 from modules.training.session import in_float32, prepare
+from pipelines import profiling
 from tests.modules.training import small
 from tests.modules.training.small import difference, fit, hparams, weights
 
@@ -240,10 +241,22 @@ def test_the_fused_kernel_leaves_no_trace() -> None:
 
 
 def test_the_trace_and_the_summaries_are_written(tmp_path: Path) -> None:
-    settings = hparams(profile="2-4", tensorboard=True, histograms=1)
+    settings = hparams(profile="2-6", tensorboard=True, histograms=2, epochs=4)
     fit(settings, board_folder=str(tmp_path))
-    assert list(tmp_path.glob("events.out.tfevents.*"))
-    assert list(tmp_path.rglob("*.xplane.pb"))
+    seen: dict[str, list[int]] = {}
+    for path in tmp_path.glob("events.out.tfevents.*"):
+        for event in tf.compat.v1.train.summary_iterator(str(path)):
+            for value in event.summary.value:
+                seen.setdefault(value.tag, []).append(event.step)
+            if event.graph_def:
+                seen.setdefault("graph", []).append(event.step)
+    assert seen["epoch/loss"] == [4, 8, 12, 16]
+    assert seen["conv/kernel"] == [8, 16]
+    assert len(seen["graph"]) == 1
+    profile = profiling.read(profiling.find(tmp_path))
+    assert profile.steps == 4
+    assert profile.compute_ms > 0
+    assert any("Conv2D" in item.name for item in profile.operations)
 
 
 def test_a_session_can_be_changed_without_its_devices() -> None:
