@@ -32,6 +32,8 @@ _NEXT_ELEMENT = "IteratorGetNextOp::DoCompute"
 _HLO = "hlo_op"
 _DEVICES = ("/device:GPU", "/device:TPU")
 _TF_OPERATION = re.compile(r"^[^:\s]+:(_?[A-Z]\w*)$")
+# XLA's parts run on threads of their own, of which not every piece is in the trace.
+_COMPILED_PARTS = ("CpuExecutable::ExecuteAsyncOnStream", "ThunkExecutor::Execute")
 # They wait for others, or are what is measured otherwise.
 _NO_COMPUTING = re.compile(
     r"^(Iterator|OptionalFrom|Timestamp|_?Arg|_?Retval|_Send|_Recv|While|If|PartitionedCall|"
@@ -196,6 +198,9 @@ class _Line:
             yield _Event(names[event.metadata_id].name, (begin, begin + event.duration_ps), found)
 
     def named(self, name: str) -> list[_Event]:
+        known = {number for number, data in self._plane.event_metadata.items() if data.name == name}
+        if not any(event.metadata_id in known for event in self._line.events):
+            return []
         return [event for event in self.events() if event.name == name]
 
 
@@ -212,6 +217,8 @@ def _analyse(lines: Sequence[_Line], calls: Sequence[_Event]) -> Profile:
         for event in line.events():
             if event.name == _NEXT_ELEMENT:
                 waits.append(event.span)
+            if event.name in _COMPILED_PARTS:
+                computing.append(event.span)
             kind = _kind(event, line.device)
             if kind is None:
                 continue

@@ -10,9 +10,11 @@ there. A search that was killed goes on after the trials that it had finished.
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import keras
@@ -139,7 +141,10 @@ class Trials(base_tuner.BaseTuner):
         if not self.oracle.get_best_trials(1):
             raise TrainingError(f"No trial came to an end: {self._failure}", place="tune", remedy=_ADVICE)
         # What is needed from here on is in memory; a finished search is not to be gone on with.
-        shutil.rmtree(self.project_dir, ignore_errors=True)
+        folder = Path(self.project_dir)
+        shutil.rmtree(folder, ignore_errors=True)
+        with contextlib.suppress(OSError):  # shared with something else
+            folder.parent.rmdir()
 
     def run_trial(self, trial: Any, *arguments: Any, **keywords: Any) -> dict[str, float]:
         """Trains with a trial's values; the objective at its best epoch."""

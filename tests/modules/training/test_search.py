@@ -86,7 +86,7 @@ def test_the_best_trial_by_the_validation_loss_wins(tmp_path: Path) -> None:
     _, report = small.fit(small.hparams(learning_rate=0.05))
     assert scores[0] < scores[1]
     assert scores[0] == pytest.approx(min(report.history["val_loss"]), abs=0.3)
-    assert not Path(searched.project_dir).exists()
+    assert not (tmp_path / "trials").exists()
 
 
 def test_hyperband_trains_the_best_for_longer(tmp_path: Path) -> None:
