@@ -42,6 +42,7 @@ class CheckpointHparams:
     every_minutes: float = 5.0
     keep: int = 2
     resume: bool = True
+    max_age_days: float = 14.0
 
 
 @dataclass(frozen=True)

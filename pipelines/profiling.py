@@ -211,7 +211,9 @@ def _value(stat: Any, names: Any) -> Any:
 
 def _analyse(lines: Sequence[_Line], calls: Sequence[_Event]) -> Profile:
     inside = merged(event.span for event in calls)
-    waits, computing, on_device = [], [], []
+    waits: list[Span] = []
+    computing: list[Span] = []
+    on_device: list[Span] = []
     spent: dict[tuple[str, str], int] = defaultdict(int)
     for line in lines:
         for event in line.events():

@@ -194,8 +194,13 @@ class Checkpoint(Stage):
 
     every_steps: Annotated[int, Field(ge=0)] = Field(0, description="Optimizer steps; 0 is never by steps.")
     every_minutes: Annotated[float, Field(ge=0)] = Field(5.0, description="0 is never by time.")
-    keep: Annotated[int, Field(ge=1)] = Field(2, description="Latest checkpoints that are kept.")
+    keep: Annotated[int, Field(ge=1)] = Field(
+        2, description="Latest checkpoints that are kept; each holds the best epoch's weights too."
+    )
     resume: bool = Field(True, description="Go on from the latest checkpoint of the same training.")
+    max_age_days: Annotated[float, Field(gt=0)] = Field(
+        14.0, description="Unfinished trainings of this experiment that are older lose their checkpoints."
+    )
 
 
 class Train(Stage):

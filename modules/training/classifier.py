@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,7 +23,7 @@ import tensorflow_transform as tft
 from modules import contract, export, input_pipeline
 from modules.hparams import TrainHparams
 from modules.training import identity, loop, splits, warm, workers
-from modules.training.checkpoints import CheckpointStore
+from modules.training.checkpoints import CheckpointStore, collect
 from modules.training.extensions import Extension
 from modules.training.report import FitReport
 from modules.training.session import Session, in_float32, prepare
@@ -139,6 +140,7 @@ def _store(fn_args: FnArgs, train: TrainHparams, state_root: str, description: A
     }
     if train.warm_start and fn_args.base_model:
         parts["start"] = identity.files_digest([str(warm.keras_path(fn_args.base_model))])
+    collect(str(Path(state_root).parent), train.checkpoint.max_age_days, time.time())
     folder = f"{state_root}/{identity.combined(parts)}"
     return CheckpointStore(folder, identity=parts, keep=train.checkpoint.keep)
 

@@ -27,6 +27,7 @@ from modules import input_pipeline
 from modules.errors import TrainingError
 from modules.hparams import CheckpointHparams, TrainHparams
 from modules.training import classifier, identity, loop, splits, tuned
+from modules.training.checkpoints import SEARCH_PREFIX
 from modules.training.session import prepare
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ def tuner(fn_args: FnArgs, make_job: MakeJob) -> TunerFnResult:
     folder = fn_args.working_dir
     if job.state_root:
         files = identity.files_digest([*fn_args.train_files, *fn_args.eval_files])
-        folder = f"{job.state_root}/search-{identity.digest([config, tune, files])[:16]}"
+        folder = f"{job.state_root}/{SEARCH_PREFIX}{identity.digest([config, tune, files])[:16]}"
     trials = Trials(config, tune, make_job, transform, data, folder, seed=job.train.seed)
     return TunerFnResult(tuner=trials, fit_kwargs={"verbose": 0})
 

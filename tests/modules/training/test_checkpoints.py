@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +11,7 @@ import tensorflow as tf
 
 from modules.errors import TrainingError
 from modules.training import checkpoints, identity
-from modules.training.checkpoints import Checkpoint, CheckpointStore
+from modules.training.checkpoints import Checkpoint, CheckpointStore, collect
 from tests.modules.training.small import hparams
 
 SAME = {"model": "m", "data": "d"}
@@ -87,3 +88,23 @@ def test_identity_follows_settings_and_data(tmp_path: Path) -> None:
     first = identity.files_digest([str(tmp_path / "*")])
     file.write_bytes(b"two")
     assert identity.files_digest([str(tmp_path / "*")]) != first
+
+
+def test_abandoned_trainings_lose_their_checkpoints_and_keep_their_choices(tmp_path: Path) -> None:
+    day = 86_400
+    for name, age in (("old", 20), ("fresh", 1)):
+        store = CheckpointStore(str(tmp_path / "code" / name), identity={})
+        store.save(Checkpoint(3, {"model/0": np.zeros(2)}, {}))
+        store.wait()
+        store.save_choices({"xla": {"xla": True}})
+        for path in (tmp_path / "code" / name).rglob("*"):
+            os.utime(path, (0, 100 * day - age * day))
+    search = tmp_path / "code/search-1/trials"
+    search.mkdir(parents=True)
+    (search / "oracle.json").touch()
+    os.utime(search / "oracle.json", (0, 0))
+    removed = collect(str(tmp_path), max_age_days=14, now_s=100 * day)
+    assert sorted(removed) == [f"{tmp_path}/code/old/step-0000000003", f"{tmp_path}/code/search-1"]
+    assert CheckpointStore(str(tmp_path / "code/old"), identity={}).choices() == {"xla": {"xla": True}}
+    assert CheckpointStore(str(tmp_path / "code/fresh"), identity={}).latest() is not None
+    assert collect(str(tmp_path / "nothing"), max_age_days=14, now_s=0) == []

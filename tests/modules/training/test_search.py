@@ -13,7 +13,7 @@ import tensorflow as tf
 
 from modules.errors import TrainingError
 from modules.hparams import TrainHparams
-from modules.training import classifier, search, splits, tuned
+from modules.training import classifier, loop, search, splits, tuned
 from tests.modules.training import small
 
 ANY = {"choices": None, "min": None, "max": None, "step": None, "log": False}
@@ -98,12 +98,23 @@ def test_hyperband_trains_the_best_for_longer(tmp_path: Path) -> None:
     assert max(epochs) == 3 > min(epochs)
 
 
-def test_a_trial_that_blows_up_is_passed_over_and_only_failures_fail(tmp_path: Path) -> None:
-    tune = {"space": {"train.learning_rate": {**ANY, "choices": [1e30, 0.05]}}, "trials": 2}
+def test_a_trial_that_blows_up_is_passed_over_and_only_failures_fail(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = loop.fit
+
+    def fit(model: Any, stream: Any, validation: Any, session: Any, **others: Any) -> Any:
+        if session.hparams.learning_rate > 1:
+            raise TrainingError(loop.NOT_FINITE)
+        return real(model, stream, validation, session, **others)
+
+    monkeypatch.setattr(search.loop, "fit", fit)
+    tune = {"space": {"train.learning_rate": {**ANY, "choices": [50.0, 0.05]}}, "trials": 2}
     searched = trials(tmp_path / "one", tune)
     searched.search(verbose=0)
+    assert [trial.status for trial in searched.oracle.trials.values()].count("FAILED") == 1
     assert searched.get_best_hyperparameters()[0].values == {"train.learning_rate": 0.05}
-    tune = {"space": {"train.learning_rate": {**ANY, "choices": [1e30, 1e31]}}, "trials": 2}
+    tune = {"space": {"train.learning_rate": {**ANY, "choices": [50.0, 60.0]}}, "trials": 2}
     with pytest.raises(TrainingError, match="No trial came to an end: The loss or a gradient is not"):
         trials(tmp_path / "none", tune).search(verbose=0)
 
