@@ -2,12 +2,13 @@
 # make test   sets up, then runs all tests
 # make check  format, lint, types
 # make lock   resolves requirements.lock anew
+# make profile-page RUN=FOLDER  serves the profiler's page of a traced run
 # make clean  removes .venv, caches and the default workspace
 SHELL := /bin/bash
 PYTHON_BIN := .venv/bin/python
 OUR_CODE := pipelines components modules tests bench tools setup.py
 
-.PHONY: run test unit check format lock clean setup
+.PHONY: run test unit check format profile-page lock clean setup
 
 setup:
 	@tools/setup_venv.sh
@@ -30,9 +31,12 @@ format: setup
 	$(PYTHON_BIN) -m ruff format $(OUR_CODE)
 	$(PYTHON_BIN) -m ruff check --fix $(OUR_CODE)
 
+profile-page: setup
+	@tools/profile_page.sh $(RUN)
+
 lock:
 	@tools/setup_venv.sh lock
 
 clean:
-	rm -rf .venv workspace build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache bench/results
+	rm -rf .venv .venv-profile workspace build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache bench/results
 	find pipelines components modules tests bench -name __pycache__ -type d -prune -exec rm -rf {} +
