@@ -38,6 +38,7 @@ MakeJob = Callable[[Mapping[str, Any]], classifier.Job]
 
 DIRECTIONS = {"val_loss": "min", "val_accuracy": "max"}
 _EPOCHS = "tuner/epochs"
+_COMPLETED = "COMPLETED"
 _ADVICE = "Narrow tune.space: a learning rate that is too high is the most common reason."
 
 
@@ -139,7 +140,7 @@ class Trials(base_tuner.BaseTuner):
             super().search(*arguments, **keywords)
         except tuner_errors.FatalError as error:
             raise error.__cause__ or error from None
-        if not self.oracle.get_best_trials(1):
+        if not any(trial.status == _COMPLETED for trial in self.oracle.trials.values()):
             raise TrainingError(f"No trial came to an end: {self._failure}", place="tune", remedy=_ADVICE)
         # What is needed from here on is in memory; a finished search is not to be gone on with.
         folder = Path(self.project_dir)

@@ -156,7 +156,7 @@ class TrainSteps:
             first = tf.logical_and(bad < 0, tf.reduce_any(new_flags))
             return (
                 index + 1,
-                sums + new_sums,
+                sums + tf.cast(new_sums, tf.float64),
                 tf.where(first, index, bad),
                 tf.where(first, new_flags, flags),
                 wait + waited,
@@ -167,7 +167,8 @@ class TrainSteps:
             self._iterator = iterator
             start = (
                 tf.constant(0),
-                tf.zeros(len(self.names)),
+                # In float64 the total is the same however many steps go into a call, which is a matter of time.
+                tf.zeros(len(self.names), tf.float64),
                 tf.constant(-1),
                 tf.zeros(count, tf.bool),
                 tf.constant(0.0, tf.float64),
