@@ -167,7 +167,7 @@ class TrainSteps:
             self._iterator = iterator
             start = (
                 tf.constant(0),
-                # In float64 the total is the same however many steps go into a call, which is a matter of time.
+                # float64 gives the same total however many steps go into a call, which the clock decides.
                 tf.zeros(len(self.names), tf.float64),
                 tf.constant(-1),
                 tf.zeros(count, tf.bool),

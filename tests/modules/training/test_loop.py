@@ -104,15 +104,6 @@ def test_bfloat16_learns_and_is_served_in_float32() -> None:
     np.testing.assert_allclose(served(images), made(images), atol=0.02)
 
 
-def test_how_many_steps_go_into_a_call_changes_no_bit() -> None:
-    """That number follows the clock, so neither weights nor history may depend on it."""
-    settings = {"deterministic": True, "optimizer": "adamw", "label_smoothing": 0.1, "epochs": 3}
-    one, first = fit(hparams(**settings, steps_per_call=1), examples=150)
-    many, second = fit(hparams(**settings, steps_per_call=7), examples=150)
-    assert difference(weights(one), weights(many)) == 0.0
-    assert first.history == second.history
-
-
 def test_a_checkpoint_holds_the_best_epochs_weights_too(tmp_path: Path) -> None:
     settings = hparams(
         epochs=12, learning_rate=1.5, checkpoint=CheckpointHparams(every_steps=4, every_minutes=0.0, keep=1)

@@ -135,12 +135,12 @@ DETERMINISTIC = {
     "deterministic": True,
     "optimizer": "adamw",
     "ema_momentum": 0.9,
-    "steps_per_call": 2,
 }
 EVERY_THREE = {"every_steps": 3, "every_minutes": 0.0}
 
 
 def test_killed_three_times_the_weights_are_the_same_bits(tmp_path: Path) -> None:
+    """And so is the history, although calls after a resumption hold other numbers of steps."""
     undisturbed = small.start("train", str(tmp_path / "undisturbed"), DETERMINISTIC, EVERY_THREE)
     folder = tmp_path / "killed"
     for step in (2, 11, 25):
