@@ -31,8 +31,8 @@ def save(
 
     Args:
         path: folder to write; must not hold a model yet.
-        model: (B, ...) float32 to (B, C) float32 probabilities.
-        class_names: C names in the order of the scores.
+        model: (B, ...) float32 to (B, C) float32 probabilities; for a regression to (B,) float32.
+        class_names: C names in the order of the scores; none for a regression.
         preprocess: signature name -> function from a (B,) string tensor to the
             model's input. Names as in `contract.PREPROCESS_FUNCTIONS`.
         resources: what the preprocessing functions hold, such as tables.
@@ -46,7 +46,9 @@ def save(
         setattr(before, name, resource)
     setattr(module, contract.PREPROCESSING_MODULE, before)
     # A function, since a plain tensor on a module is not restored by loading.
-    names = tf.function(lambda: tf.constant(list(class_names), tf.string), input_signature=[])
+    names = tf.function(
+        lambda: tf.constant(list(class_names), tf.string, [len(class_names)]), input_signature=[]
+    )
     setattr(module, contract.CLASS_NAMES_FUNCTION, names)
     core = tf.function(
         lambda inputs: model(inputs, training=False),
@@ -59,7 +61,8 @@ def save(
         spec = [tf.TensorSpec([None], tf.string, name=input_name)]
         traced = tf.function(function, input_signature=spec)
         setattr(before, attribute, traced)
-        signatures[signature] = tf.function(_serve(traced, core, names), input_signature=spec)
+        serve = _serve(traced, core, names) if class_names else _serve_values(traced, core)
+        signatures[signature] = tf.function(serve, input_signature=spec)
     tf.saved_model.save(module, path, signatures=signatures)
 
 
@@ -75,3 +78,7 @@ def _serve(
         }
 
     return serve
+
+
+def _serve_values(preprocess: Preprocess, core: Preprocess) -> Callable[[tf.Tensor], dict[str, tf.Tensor]]:
+    return lambda raw: {contract.OUTPUT_VALUES: core(preprocess(raw))}

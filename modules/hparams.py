@@ -12,6 +12,28 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Self
 
+CLASSIFICATION, REGRESSION = "classification", "regression"
+"""What a model of a table predicts: one of some classes, or a number."""
+
+TABULAR_NETWORKS = ("mlp", "wide_and_deep")
+"""Networks for tables, by name."""
+
+IMAGE_NETWORKS = ("cifar_resnet", "separable_resnet", "vit_small", "vit_tiny")
+"""Image networks of our own, by name."""
+
+KERAS_NETWORKS = (
+    "ConvNeXtBase", "ConvNeXtLarge", "ConvNeXtSmall", "ConvNeXtTiny", "ConvNeXtXLarge",
+    "DenseNet121", "DenseNet169", "DenseNet201",
+    "EfficientNetB0", "EfficientNetB1", "EfficientNetB2", "EfficientNetB3", "EfficientNetB4",
+    "EfficientNetB5", "EfficientNetB6", "EfficientNetB7",
+    "EfficientNetV2B0", "EfficientNetV2B1", "EfficientNetV2B2", "EfficientNetV2B3",
+    "EfficientNetV2L", "EfficientNetV2M", "EfficientNetV2S",
+    "InceptionResNetV2", "InceptionV3", "MobileNet", "MobileNetV2", "MobileNetV3Large", "MobileNetV3Small",
+    "NASNetLarge", "NASNetMobile", "ResNet101", "ResNet101V2", "ResNet152", "ResNet152V2",
+    "ResNet50", "ResNet50V2", "VGG16", "VGG19", "Xception",
+)  # fmt: skip
+"""Image networks of `keras.applications`, by their names there."""
+
 
 @dataclass(frozen=True)
 class ScheduleHparams:
@@ -43,6 +65,37 @@ class CheckpointHparams:
     keep: int = 2
     resume: bool = True
     max_age_days: float = 14.0
+
+
+@dataclass(frozen=True)
+class DistillHparams:
+    """What a teacher adds; see `modules.training.distill`. `teacher` is a path here."""
+
+    teacher: str
+    temperature: float = 2.0
+    alpha: float = 0.5
+    feature_weight: float = 0.0
+    classes: tuple[str, ...] = ()
+    teacher_digest: str = ""
+
+
+@dataclass(frozen=True)
+class PruneHparams:
+    """How many weights become zero, and when; see `modules.training.prune`."""
+
+    sparsity: float = 0.8
+    scope: str = "global"
+    begin: float = 0.1
+    end: float = 0.6
+    every_steps: int = 50
+
+
+@dataclass(frozen=True)
+class QuantizeAwareHparams:
+    """Training with rounded numbers; see `modules.training.quantize_aware`."""
+
+    begin: float = 0.5
+    momentum: float = 0.99
 
 
 @dataclass(frozen=True)
@@ -92,10 +145,14 @@ class TrainHparams:
     checkpoint: CheckpointHparams = CheckpointHparams()
     deterministic: bool = False
     seed: int = 17
+    cache: str = "auto"
     tensorboard: bool = True
     histograms: int = 0
     profile: str = ""
     warm_start: bool = False
+    distill: DistillHparams | None = None
+    prune: PruneHparams | None = None
+    quantize_aware: QuantizeAwareHparams | None = None
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any]) -> Self:
@@ -109,12 +166,52 @@ class TrainHparams:
             values["schedule"] = ScheduleHparams.from_config(values["schedule"])
         if "checkpoint" in values:
             values["checkpoint"] = CheckpointHparams(**values["checkpoint"])
+        if values.get("distill"):
+            values["distill"] = DistillHparams(**_with_tuples(values["distill"], ("classes",)))
+        if values.get("prune"):
+            values["prune"] = PruneHparams(**values["prune"])
+        if values.get("quantize_aware"):
+            values["quantize_aware"] = QuantizeAwareHparams(**values["quantize_aware"])
         return cls(**values)
 
 
 @dataclass(frozen=True)
+class UnfreezeHparams:
+    """A later stage of transfer; see `modules.training.transfer`."""
+
+    freeze: int | str
+    epochs: int
+    learning_rate: float
+    train_norms: bool = False
+
+
+@dataclass(frozen=True)
+class AugmentHparams:
+    """Random changes of training images; `pipelines.stages.Augment` describes each field."""
+
+    area: float = 1.0
+    crop: int = 0
+    flip: bool = False
+    rotation: float = 0.0
+    zoom: float = 0.0
+    shift: float = 0.0
+    brightness: float = 0.0
+    contrast: float = 0.0
+    saturation: float = 0.0
+    rand_layers: int = 0
+    rand_magnitude: float = 0.5
+    erase: float = 0.0
+    erase_area: float = 0.2
+    mixup: float = 0.0
+    cutmix: float = 0.0
+
+
+@dataclass(frozen=True)
 class ImageModelHparams:
-    """The network, and the size in pixels that images are brought to."""
+    """The network, and the size in pixels that images are brought to.
+
+    `pipelines.stages.ImageModel` describes each field.
+    """
 
     name: str
     height: int
@@ -123,7 +220,22 @@ class ImageModelHparams:
     filters: tuple[int, ...]
     blocks_per_stage: int
     dropout: float
-    augment_shift: int
+    augment: AugmentHparams = AugmentHparams()
+    activation: str = "swish"
+    patch: int = 4
+    normalization: str = "auto"
+    weights: str = "none"
+    freeze: int | str = "none"
+    cache_features: bool = True
+    unfreeze: tuple[UnfreezeHparams, ...] = ()
+
+    @classmethod
+    def from_config(cls, config: Mapping[str, Any]) -> Self:
+        """Reads a JSON-like mapping; lists become tuples."""
+        values = _with_tuples(config, ("filters",))
+        values["augment"] = AugmentHparams(**values.get("augment", {}))
+        values["unfreeze"] = tuple(UnfreezeHparams(**stage) for stage in values.get("unfreeze", ()))
+        return cls(**values)
 
 
 @dataclass(frozen=True)
@@ -135,6 +247,7 @@ class ImageHparams:
     model: ImageModelHparams
     train: TrainHparams
     state_root: str = ""
+    weights_digest: str = ""
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any]) -> Self:
@@ -146,9 +259,10 @@ class ImageHparams:
         return cls(
             image_feature=config["image_feature"],
             label_feature=config["label_feature"],
-            model=ImageModelHparams(**_with_tuples(config["model"], ("filters",))),
+            model=ImageModelHparams.from_config(config["model"]),
             train=TrainHparams.from_config(config["train"]),
             state_root=config.get("state_root", ""),
+            weights_digest=config.get("weights_digest", ""),
         )
 
 
@@ -179,6 +293,7 @@ class TabularInputHparams:
     buckets: int
     vocabulary_size: int
     cross_buckets: int
+    task: str = CLASSIFICATION
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any]) -> Self:
@@ -192,10 +307,6 @@ class TabularInputHparams:
         given["ignore"] = tuple(given["ignore"])
         given["crosses"] = tuple(tuple(names) for names in given["crosses"])
         return cls(**given)
-
-
-INPUT_HPARAMS: dict[str, type[Any]] = {"image": ImageInputHparams, "tabular": TabularInputHparams}
-"""Family of models -> what its Transform is told."""
 
 
 @dataclass(frozen=True)
@@ -232,6 +343,140 @@ class TabularHparams:
             train=TrainHparams.from_config(config["train"]),
             state_root=config.get("state_root", ""),
         )
+
+
+@dataclass(frozen=True)
+class TextInputHparams:
+    """What Transform is told of texts; `pipelines.text_stages.TextModel` describes each field.
+
+    `vocabulary_digest` only makes Transform run again when the file has changed.
+    """
+
+    text_feature: str
+    text_pair_feature: str
+    label_feature: str
+    tokens: str
+    unicode: str
+    lowercase: bool
+    strip_accents: bool
+    max_tokens: int
+    truncation: str
+    vocabulary_size: int
+    character_ngram: int
+    word_ngrams: int
+    character_ngrams: tuple[int, int]
+    buckets: int
+    vocabulary_file: str = ""
+    vocabulary_digest: str = ""
+
+    @classmethod
+    def from_config(cls, config: Mapping[str, Any]) -> Self:
+        """Reads the JSON-like mapping that `pipelines.create` writes.
+
+        Raises:
+            TypeError: a key is missing or unknown.
+        """
+        return cls(**_with_tuples(config, ("character_ngrams",)))
+
+
+@dataclass(frozen=True)
+class ChunkHparams:
+    """How a long text is cut: tokens of a chunk, tokens shared with the next, and how logits are pooled."""
+
+    tokens: int = 128
+    overlap: int = 32
+    pooling: str = "mean"
+
+
+@dataclass(frozen=True)
+class PretrainHparams:
+    """Masked language modelling before the classes are learned; see `modules.text.pretraining`."""
+
+    epochs: int = 20
+    learning_rate: float = 0.001
+    batch_size: int = 64
+    mask_share: float = 0.15
+    whole_words: bool = False
+
+
+@dataclass(frozen=True)
+class LoraHparams:
+    """Low-rank adapters; see `modules.text.lora`."""
+
+    rank: int = 8
+    alpha: float = 16.0
+    targets: tuple[str, ...] = ("query", "value")
+
+
+@dataclass(frozen=True)
+class TextModelHparams:
+    """A network for texts; `pipelines.text_stages.TextModel` describes each field."""
+
+    name: str
+    width: int
+    dropout: float
+    token_dropout: float
+    filters: int
+    kernels: tuple[int, ...]
+    layers: int
+    heads: int
+    feedforward: int
+    positions: str
+    pooling: str
+    weights: str
+    freeze: str
+    weights_digest: str = ""
+    chunk: ChunkHparams | None = None
+    pretrain: PretrainHparams | None = None
+    lora: LoraHparams | None = None
+
+    @classmethod
+    def from_config(cls, config: Mapping[str, Any]) -> Self:
+        """Reads the JSON-like mapping that `pipelines.create` writes.
+
+        Raises:
+            TypeError: a key is missing or unknown.
+        """
+        given = _with_tuples(config, ("kernels",))
+        if given.get("chunk") is not None:
+            given["chunk"] = ChunkHparams(**given["chunk"])
+        if given.get("pretrain") is not None:
+            given["pretrain"] = PretrainHparams(**given["pretrain"])
+        if given.get("lora") is not None:
+            given["lora"] = LoraHparams(**_with_tuples(given["lora"], ("targets",)))
+        return cls(**given)
+
+
+@dataclass(frozen=True)
+class TextHparams:
+    """Everything that training on texts is told."""
+
+    inputs: TextInputHparams
+    model: TextModelHparams
+    train: TrainHparams
+    state_root: str = ""
+
+    @classmethod
+    def from_config(cls, config: Mapping[str, Any]) -> Self:
+        """Reads the JSON-like mapping that `pipelines.create` writes.
+
+        Raises:
+            TypeError: a key is missing or unknown.
+        """
+        return cls(
+            inputs=TextInputHparams.from_config(config["inputs"]),
+            model=TextModelHparams.from_config(config["model"]),
+            train=TrainHparams.from_config(config["train"]),
+            state_root=config.get("state_root", ""),
+        )
+
+
+INPUT_HPARAMS: dict[str, type[Any]] = {
+    "image": ImageInputHparams,
+    "tabular": TabularInputHparams,
+    "text": TextInputHparams,
+}
+"""Family of models -> what its Transform is told."""
 
 
 def _with_tuples(config: Mapping[str, Any], names: tuple[str, ...]) -> dict[str, Any]:

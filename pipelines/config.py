@@ -8,6 +8,7 @@ Unknown keys and bad values fail with the nearest known name.
 from __future__ import annotations
 
 import copy
+import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, get_args
@@ -16,6 +17,8 @@ import yaml
 from pydantic import BaseModel, Field, ValidationError, model_validator
 
 from pipelines.errors import ConfigError, NotFoundError, nearest
+from pipelines.kubeflow_stage import Kubeflow
+from pipelines.stage import Stage
 from pipelines.stages import (
     FAMILIES,
     Beam,
@@ -25,8 +28,8 @@ from pipelines.stages import (
     Infra,
     Model,
     Push,
+    Retry,
     Rewrite,
-    Stage,
     Train,
     Validation,
 )
@@ -52,6 +55,11 @@ class Experiment(Stage):
     infra: Infra = Infra()
     push: Push = Push()
     beam: Beam = Beam()
+    retry: dict[str, Retry] = Field({}, description="Node -> when it is tried again; by default never.")
+    timeouts_s: dict[str, Annotated[float, Field(gt=0)]] = Field(
+        {}, description="Node -> seconds that a try may take; by default any."
+    )
+    kubeflow: Kubeflow = Kubeflow()
 
     @model_validator(mode="before")
     @classmethod
@@ -67,6 +75,15 @@ class Experiment(Stage):
         if self.tune is not None:
             settings = self.model_dump(exclude={"tune"})
             check(self.tune, self.model.family, settings, type(self).model_validate)
+        return self
+
+    @model_validator(mode="after")
+    def _loss_of_the_task(self) -> Experiment:
+        regression = getattr(self.model, "task", "") == "regression"
+        of_classes = self.train.loss in ("cross_entropy", "focal")
+        if "loss" in self.train.model_fields_set and regression == of_classes:
+            task = "regression" if regression else "classification"
+            raise ValueError(f"train.loss={self.train.loss} does not fit a {task}")
         return self
 
     @property
@@ -88,11 +105,19 @@ def load(experiment: str, overrides: Sequence[str] = ()) -> Experiment:
         ConfigError: the file or an override is not understood.
     """
     path = _find(experiment)
-    raw = _read_yaml(path)
-    raw.setdefault("name", path.stem)
+    raw = {"name": path.stem, **_read_yaml(path)}
     for override in overrides:
         _override(raw, override)
     return _validate(raw, str(path), overrides)
+
+
+def read(experiment: str) -> dict[str, Any]:
+    """The keys and values of an experiment's file, as they stand there.
+
+    Raises:
+        NotFoundError, ConfigError: see `load`.
+    """
+    return _read_yaml(_find(experiment))
 
 
 def from_mapping(raw: Mapping[str, Any], overrides: Sequence[str] = ()) -> Experiment:
@@ -215,3 +240,8 @@ def known_keys(location: Sequence[str | int]) -> list[str]:
             return []
         stage = groups[0]
     return list(stage.model_fields)
+
+
+def to_json(experiment: Experiment) -> str:
+    """The whole configuration, defaults included, as it is recorded with a run."""
+    return json.dumps(experiment.model_dump(mode="json"), sort_keys=True)

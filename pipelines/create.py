@@ -6,30 +6,30 @@ pipeline = create_pipeline(experiment, workspace, enable_cache=True)
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from tfx import v1 as tfx
 from tfx.dsl.components.base import base_node
-from tfx.dsl.components.common import resolver
+from tfx.dsl.components.common import importer, resolver
 from tfx.proto import transform_pb2
 from tfx.types import channel
 from tfx.utils import json_utils
 
 from components.data_gate.component import DataGate
 from components.evaluator.component import Evaluator
-from components.example_gen.component import ExampleGen
 from components.infra_validator.component import InfraValidator
 from components.rewriter.base import Contract
 from components.rewriter.component import Rewriter
 from components.serving_pusher.component import Pusher
 from modules import contract as names
 from modules import hparams
-from pipelines import evaluation, fingerprint, inputs
-from pipelines.baseline import OtherBlessedModelStrategy, OtherStatisticsStrategy
+from pipelines import evaluation, fingerprint, inputs, teachers, text_family, user_code
 from pipelines.config import Experiment
-from pipelines.warm_start import BlessedTrainedModelStrategy
+from pipelines.errors import InputError
+from pipelines.resolution import Resolution
 from pipelines.workspace import Workspace
 
 TRAIN, VALIDATION, TEST = inputs.SPLITS
@@ -39,35 +39,51 @@ PREPROCESSING_FN = "modules.{family}.preprocessing.preprocessing_fn"
 RUN_FN = "modules.{family}.trainer.run_fn"
 TUNER_FN = "modules.{family}.trainer.tuner_fn"
 
+_NAMED_WEIGHTS = ("none", "imagenet")
+
+CLASS_LOSSES = ("cross_entropy", "focal")
+
 FINGERPRINT = "code_fingerprint"
 """Execution property of every node, so that changed code is a cache miss."""
 
 
-def create_pipeline(experiment: Experiment, workspace: Workspace, *, enable_cache: bool) -> Any:
+def create_pipeline(
+    experiment: Experiment,
+    workspace: Workspace,
+    *,
+    enable_cache: bool,
+    resolution: Resolution | None = None,
+) -> Any:
     """The TFX pipeline of an experiment.
+
+    Args:
+        experiment: the configuration.
+        workspace: where state lies.
+        enable_cache: whether nodes may take over earlier outputs.
+        resolution: how files and earlier artifacts are found; as on this machine when not given.
 
     Raises:
         InputError: the experiment's data is not there.
     """
-    ingest = _example_gen(experiment, workspace)
+    found = resolution or Resolution()
+    before, ingest = found.ingest(experiment, workspace)
     examples = ingest.outputs["examples"]
-    data = _data_nodes(experiment, examples)
+    data = _data_nodes(experiment, examples, found)
     schema = data[1].outputs["schema"]
     transform = _transform(experiment, examples, schema)
     # Behind the gate: Transform would fail on bad data with a worse message.
     transform.add_upstream_node(data[-1])
-    tuner = _tuner(experiment, workspace, transform)
-    warm_start = _warm_start(experiment, workspace, transform)
-    trainer = _trainer(experiment, workspace, transform, schema, tuner, warm_start)
+    training = _training_nodes(experiment, workspace, transform, schema, found)
+    trainer = training[-1]
     rewriter = _rewriter(experiment, trainer, examples)
-    baseline = _baseline(rewriter)
+    compared, baseline = found.baseline(rewriter.outputs["servable"])
     evaluator = _evaluator(experiment, examples, rewriter, baseline)
     infra = _infra_validator(experiment, examples, rewriter)
     pusher = _pusher(experiment, workspace, examples, rewriter, evaluator, infra)
-    made = [*tuner, *warm_start, trainer, rewriter, baseline, evaluator, infra, pusher]
-    nodes = [ingest, *data, transform, *made]
+    nodes = [*before, ingest, *data, transform, *training, rewriter, *compared, evaluator, infra, pusher]
+    own = user_code.modules_of(experiment)
     for node in nodes:
-        _add_fingerprint(node)
+        _add_fingerprint(node, own if node in training else [])
     return tfx.dsl.Pipeline(
         pipeline_name=experiment.name,
         pipeline_root=str(workspace.artifacts / experiment.name),
@@ -79,31 +95,22 @@ def create_pipeline(experiment: Experiment, workspace: Workspace, *, enable_cach
     )
 
 
-def _example_gen(experiment: Experiment, workspace: Workspace) -> ExampleGen:
-    resolved = inputs.resolve(experiment, workspace)
-    return ExampleGen(resolved.request, resolved.digest)
-
-
-def _data_nodes(experiment: Experiment, examples: channel.BaseChannel) -> list[Any]:
+def _data_nodes(experiment: Experiment, examples: channel.BaseChannel, found: Resolution) -> list[Any]:
     """Statistics, schema, anomalies, earlier statistics, and the gate, which comes last."""
     statistics = tfx.components.StatisticsGen(examples=examples, stats_options=_stats_options(experiment))
-    schema = _schema_node(experiment, statistics)
+    schema = _schema_node(experiment, statistics, found)
     validator = tfx.components.ExampleValidator(
         statistics=statistics.outputs["statistics"], schema=schema.outputs["schema"]
     )
-    earlier = resolver.Resolver(
-        strategy_class=OtherStatisticsStrategy,
-        current=statistics.outputs["statistics"],
-        statistics=tfx.dsl.Channel(type=tfx.types.standard_artifacts.ExampleStatistics),
-    ).with_id("EarlierStatistics")
+    earlier, previous = found.earlier_statistics(statistics.outputs["statistics"])
     gate = DataGate(
         anomalies=validator.outputs["anomalies"],
         statistics=statistics.outputs["statistics"],
         schema=schema.outputs["schema"],
-        previous_statistics=earlier.outputs["statistics"],
+        previous_statistics=previous,
         settings=_gate_settings(experiment),
     )
-    return [statistics, schema, validator, earlier, gate]
+    return [statistics, schema, validator, *earlier, gate]
 
 
 def _stats_options(experiment: Experiment) -> Any:
@@ -116,17 +123,14 @@ def _stats_options(experiment: Experiment) -> Any:
     return tfdv.StatsOptions(schema=schema_pb2.Schema(feature=[image]))
 
 
-def _schema_node(experiment: Experiment, statistics: Any) -> Any:
+def _schema_node(experiment: Experiment, statistics: Any, found: Resolution) -> Any:
     """The curated schema where there is one; else what all splits have in common."""
     path = experiment.validation.schema_file
     if path is None:
         # Of all splits: a column that is there in every training row and missing
         # in one test row would else fail to parse there.
         return tfx.components.SchemaGen(statistics=statistics.outputs["statistics"], infer_feature_shape=True)
-    node = tfx.components.ImportSchemaGen(schema_file=str(Path(path).absolute())).with_id("SchemaGen")
-    # TFX would take an edited file for the one it imported before.
-    node.exec_properties["schema_digest"] = inputs.digest([path])
-    return node
+    return found.curated_schema(path)
 
 
 def _gate_settings(experiment: Experiment) -> dict[str, Any]:
@@ -159,6 +163,8 @@ def _transform(experiment: Experiment, examples: channel.BaseChannel, schema: ch
 def _inputs(experiment: Experiment) -> dict[str, Any]:
     """What preprocessing is told: no more than changes its result, so that little re-runs it."""
     data, model = experiment.data, experiment.model
+    if model.family == "text":
+        return text_family.transform_config(experiment, model)
     if model.family == "tabular":
         names = set(hparams.field_names(hparams.TabularInputHparams)) - {"label_feature"}
         return {"label_feature": data.label, **model.model_dump(include=names)}
@@ -169,88 +175,101 @@ def _inputs(experiment: Experiment) -> dict[str, Any]:
 def _hparams(experiment: Experiment) -> dict[str, Any]:
     """What the trainer of the model's family is told, as `modules.hparams` reads it."""
     model, train = experiment.model, experiment.train.model_dump()
+    if model.family == "text":
+        return text_family.trainer_config(experiment, model)
     if model.family == "tabular":
         names = set(hparams.field_names(hparams.TabularModelHparams))
+        if evaluation.is_regression(experiment) and train["loss"] in CLASS_LOSSES:
+            train["loss"] = "mse"
         return {"inputs": _inputs(experiment), "model": model.model_dump(include=names), "train": train}
     return {
         "image_feature": experiment.data.image,
         "label_feature": experiment.data.label,
-        "model": model.model_dump(exclude={"family"}),
+        "model": {**model.model_dump(exclude={"family"}), "weights": _weights_path(model.weights)},
         "train": train,
+        "weights_digest": _weights_digest(model.weights),
     }
 
 
-def _state_root(experiment: Experiment, workspace: Workspace, function: str) -> str:
-    """Where unfinished trainings lie: outside of the artifacts of the execution that wrote them.
+def _weights_path(weights: str) -> str:
+    return weights if weights in _NAMED_WEIGHTS else str(Path(weights).expanduser().absolute())
 
-    Code that has changed does not go on from them.
+
+def _weights_digest(weights: str) -> str:
+    """Digest of a file's content, so that another one under the same name is noticed.
+
+    Raises:
+        InputError: there is no such file.
     """
-    code = fingerprint.of_modules([function.rpartition(".")[0]])[:12]
-    return str(workspace.training_root(experiment.name) / code)
+    if weights in _NAMED_WEIGHTS:
+        return ""
+    path = Path(weights).expanduser()
+    if not path.exists():
+        raise InputError(
+            "The file with the weights does not exist",
+            place=weights,
+            remedy="Check model.weights: none, imagenet, a .keras or .weights.h5 file, or a SavedModel.",
+        )
+    return inputs.digest_of_tree(path)
 
 
-def _tuner(experiment: Experiment, workspace: Workspace, transform: Any) -> list[Any]:
-    """The search for hyperparameters, where the experiment has one."""
-    if experiment.tune is None:
-        return []
-    tuner_fn = TUNER_FN.format(family=experiment.model.family)
-    node = tfx.components.Tuner(
-        examples=transform.outputs["transformed_examples"],
-        transform_graph=transform.outputs["transform_graph"],
-        tuner_fn=tuner_fn,
-        train_args=tfx.proto.TrainArgs(splits=[TRAIN]),
-        eval_args=tfx.proto.EvalArgs(splits=[VALIDATION]),
-        custom_config={
-            **_hparams(experiment),
-            "state_root": _state_root(experiment, workspace, tuner_fn),
-            "tune": experiment.tune.model_dump(),
-        },
-    )
-    return [node]
-
-
-def _trainer_config(experiment: Experiment, workspace: Workspace) -> dict[str, Any]:
-    run_fn = RUN_FN.format(family=experiment.model.family)
-    return {**_hparams(experiment), "state_root": _state_root(experiment, workspace, run_fn)}
-
-
-def _warm_start(experiment: Experiment, workspace: Workspace, transform: Any) -> list[Any]:
-    """The model to begin with, where the experiment wants one."""
-    if not experiment.train.warm_start:
-        return []
-    node = resolver.Resolver(
-        strategy_class=BlessedTrainedModelStrategy,
-        config={"custom_config": json_utils.dumps(_trainer_config(experiment, workspace))},
-        examples=transform.outputs["transformed_examples"],
-        model=tfx.dsl.Channel(type=tfx.types.standard_artifacts.Model),
-        model_blessing=tfx.dsl.Channel(type=tfx.types.standard_artifacts.ModelBlessing),
-    )
-    return [node.with_id("WarmStart")]
-
-
-def _trainer(
+def _training_nodes(
     experiment: Experiment,
     workspace: Workspace,
     transform: Any,
     schema: channel.BaseChannel,
-    tuner: list[Any],
-    warm_start: list[Any],
-) -> Any:
-    return tfx.components.Trainer(
-        examples=transform.outputs["transformed_examples"],
-        transform_graph=transform.outputs["transform_graph"],
-        schema=schema,
-        run_fn=RUN_FN.format(family=experiment.model.family),
-        hyperparameters=tuner[0].outputs["best_hyperparameters"] if tuner else None,
-        base_model=warm_start[0].outputs["model"] if warm_start else None,
+    found: Resolution,
+) -> list[Any]:
+    """The search for hyperparameters and the model to begin with, where they are wanted; last the Trainer."""
+    run_fn = RUN_FN.format(family=experiment.model.family)
+    # Checkpoints outlive the execution that wrote them, so they lie outside of
+    # its artifacts; other code does not go on from them.
+    code = fingerprint.of_modules([run_fn.rpartition(".")[0], *user_code.modules_of(experiment)])[:12]
+    state_root = workspace.training_root(experiment.name) / code
+    told = {**_with_teacher(experiment, workspace), "state_root": str(state_root)}
+    examples = transform.outputs["transformed_examples"]
+    common = {
+        "examples": examples,
+        "transform_graph": transform.outputs["transform_graph"],
         # The trainer counts in epochs (custom_config), so no step limits here.
-        train_args=tfx.proto.TrainArgs(splits=[TRAIN]),
-        eval_args=tfx.proto.EvalArgs(splits=[VALIDATION]),
-        custom_config=_trainer_config(experiment, workspace),
+        "train_args": tfx.proto.TrainArgs(splits=[TRAIN]),
+        "eval_args": tfx.proto.EvalArgs(splits=[VALIDATION]),
+    }
+    nodes: list[Any] = []
+    best = base_model = None
+    if experiment.tune is not None:
+        tuner_fn = TUNER_FN.format(family=experiment.model.family)
+        config = {**told, "tune": experiment.tune.model_dump()}
+        nodes.append(tfx.components.Tuner(tuner_fn=tuner_fn, custom_config=config, **common))
+        best = nodes[0].outputs["best_hyperparameters"]
+    if experiment.train.warm_start:
+        resolvers, base_model = found.warm_start(examples, json_utils.dumps(told))
+        nodes += resolvers
+    node = tfx.components.Trainer(
+        schema=schema,
+        run_fn=run_fn,
+        hyperparameters=best,
+        base_model=base_model,
+        custom_config=told,
+        **common,
     )
+    # Precision, strategy and kernels are chosen by it.
+    node.exec_properties["hardware"] = json.dumps(fingerprint.hardware())
+    return [*nodes, node]
+
+
+def _with_teacher(experiment: Experiment, workspace: Workspace) -> dict[str, Any]:
+    """The trainer's hyperparameters, with the path and digest of the model that it may learn from."""
+    told = _hparams(experiment)
+    distill = experiment.train.distill
+    if distill is not None:
+        path = teachers.teacher_path(distill.teacher, workspace, features=distill.feature_weight > 0)
+        told["train"]["distill"] |= {"teacher": str(path), "teacher_digest": inputs.digest_of_tree(path)}
+    return told
 
 
 def _rewriter(experiment: Experiment, trainer: Any, examples: channel.BaseChannel) -> Rewriter:
+    regression = evaluation.is_regression(experiment)
     return Rewriter(
         model=trainer.outputs["model"],
         examples=examples,
@@ -259,37 +278,35 @@ def _rewriter(experiment: Experiment, trainer: Any, examples: channel.BaseChanne
             core=names.CORE_FUNCTION,
             class_names=names.CLASS_NAMES_FUNCTION,
             preprocessing=names.PREPROCESSING_MODULE,
-            signatures={
-                name: names.PREPROCESS_FUNCTIONS[name]
-                for name in names.FAMILY_SIGNATURES[experiment.model.family]
-            },
-            scores=names.OUTPUT_SCORES,
-            classes=names.OUTPUT_CLASSES,
+            signatures={name: names.PREPROCESS_FUNCTIONS[name] for name in _signatures(experiment)},
+            scores=names.OUTPUT_VALUES if regression else names.OUTPUT_SCORES,
+            classes="" if regression else names.OUTPUT_CLASSES,
+            keras_model=names.KERAS_MODEL,
         ),
         split=VALIDATION,
+        calibration_split=TRAIN,
         label=experiment.data.label,
+        slices=[] if regression else [experiment.data.label],
     )
 
 
-def _baseline(rewriter: Rewriter) -> Any:
-    return resolver.Resolver(
-        strategy_class=OtherBlessedModelStrategy,
-        candidate=rewriter.outputs["servable"],
-        model=tfx.dsl.Channel(type=tfx.types.standard_artifacts.Model),
-        model_blessing=tfx.dsl.Channel(type=tfx.types.standard_artifacts.ModelBlessing),
-    ).with_id("Baseline")
+def _signatures(experiment: Experiment) -> tuple[str, ...]:
+    """What the trainer exports: a pair of texts is two inputs, so it comes in Examples alone."""
+    signatures = names.FAMILY_SIGNATURES[experiment.model.family]
+    return signatures[:1] if experiment.data.text_pair else signatures
 
 
 def _evaluator(
-    experiment: Experiment, examples: channel.BaseChannel, rewriter: Rewriter, baseline: Any
+    experiment: Experiment, examples: channel.BaseChannel, rewriter: Rewriter, baseline: channel.BaseChannel
 ) -> Evaluator:
     return Evaluator(
         examples=examples,
         model=rewriter.outputs["servable"],
-        baseline_model=baseline.outputs["model"],
+        baseline_model=baseline,
         eval_config=evaluation.eval_config(experiment),
         split=TEST,
         label=experiment.data.label,
+        engine=experiment.evaluation.engine,
     )
 
 
@@ -300,6 +317,7 @@ def _infra_validator(
         model=rewriter.outputs["servable"],
         examples=examples,
         rewrite_report=rewriter.outputs["report"],
+        target=experiment.rewrite.target,
         split=VALIDATION,
         raw_features=_raw_features(experiment),
         examples_count=experiment.infra.examples,
@@ -311,7 +329,7 @@ def _infra_validator(
 
 def _raw_features(experiment: Experiment) -> dict[str, str]:
     """Signature -> the feature of the raw Examples that it takes."""
-    return {names.SIGNATURE_IMAGE: experiment.data.image}
+    return {names.SIGNATURE_IMAGE: experiment.data.image, names.SIGNATURE_TEXT: experiment.data.text}
 
 
 def _pusher(
@@ -333,6 +351,7 @@ def _pusher(
         model_name=experiment.model_name,
         split=TEST,
         raw_features=_raw_features(experiment),
+        mirrors=[f"{url.rstrip('/')}/{experiment.model_name}" for url in experiment.push.to],
         server=_push_server(experiment),
     )
 
@@ -349,24 +368,10 @@ def _push_server(experiment: Experiment) -> dict[str, Any] | None:
     }
 
 
-def _add_fingerprint(node: base_node.BaseNode) -> None:
-    """Hashes the node's executor and the functions it is told to run by dotted path."""
-    if isinstance(node, resolver.Resolver):
+def _add_fingerprint(node: base_node.BaseNode, modules: Sequence[str]) -> None:
+    """Hashes the node's executor, what it is told to run by dotted path, and the user's modules."""
+    if isinstance(node, (resolver.Resolver, importer.Importer)):
         return  # resolved anew in every run
     executor = node.executor_spec.executor_class
-    roots = [executor.__module__]
-    for key in ("preprocessing_fn", "run_fn", "tuner_fn"):
-        path = node.exec_properties.get(key)
-        if path:
-            roots.append(path.rpartition(".")[0])
-    node.exec_properties[FINGERPRINT] = fingerprint.of_modules(roots)
-
-
-def node_ids(pipeline: Any) -> list[str]:
-    """The ids of a pipeline's nodes, in topological order."""
-    return [node.id for node in pipeline.components]
-
-
-def config_json(experiment: Experiment) -> str:
-    """The whole configuration, defaults included, as it is recorded with a run."""
-    return json.dumps(experiment.model_dump(mode="json"), sort_keys=True)
+    told = fingerprint.named_modules(node.exec_properties)
+    node.exec_properties[FINGERPRINT] = fingerprint.of_modules([executor.__module__, *told, *modules])

@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import glob
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from components.errors import DataError
 from components.example_gen.request import FeatureRule, Request, Source, SplitBy, SplitPlan
-from components.example_gen.sources import list_images
-from pipelines import spans
+from components.example_gen.sources import SPLIT_FOLDERS, list_images
+from pipelines import digests, spans
 from pipelines.config import Experiment
-from pipelines.datasets import digits, taxi
+from pipelines.datasets import digits, fashion, languages, taxi
 from pipelines.errors import InputError
 from pipelines.stages import Data
 from pipelines.workspace import Workspace
@@ -51,8 +51,15 @@ def resolve(experiment: Experiment, workspace: Workspace) -> Resolved:
     if data.source == "digits":
         root = digits.write(workspace.data / "digits")
         return _resolve_files(experiment, _sources([root], "tfrecord", -1), "tfrecord", -1)
+    if data.source == "fashion":
+        root = fashion.write(workspace.data / "fashion")
+        sources = [Source(str(path), split=path.parent.name) for path in sorted(root.glob("*/*.tfrecord"))]
+        return _resolve_files(experiment, sources, "tfrecord", -1)
     if data.source == "taxi":
         return _resolve_files(experiment, _sources([taxi.path()], "csv", -1), "csv", -1)
+    if data.source == "languages":
+        found = [languages.write(workspace.data / "languages")]
+        return _resolve_files(experiment, _sources(found, "csv", -1), "csv", -1)
     path = str(Path(data.path or "").expanduser())
     if spans.has_spans(path):
         return _resolve_spans(experiment, path)
@@ -95,9 +102,9 @@ def _is_images(data: Data, found: Sequence[Path]) -> bool:
 
 
 def _format(data: Data, found: Sequence[Path]) -> str:
-    """The format that is said, or that the files' endings tell."""
+    """The format that is said, or that the files' endings tell; a TSV is a CSV with tabs."""
     if data.format != "auto":
-        return data.format
+        return "csv" if data.format == "tsv" else data.format
     names = [child for path in found for child in (path.iterdir() if path.is_dir() else [path])]
     formats = {
         name for name, suffixes in SUFFIXES.items() for path in names if path.suffix.lower() in suffixes
@@ -133,15 +140,24 @@ def _sources(found: Iterable[Path], data_format: str, span: int) -> list[Source]
                 place=str(path),
                 remedy=f"Files should end in {endings}; a file of another name is given by its path.",
             )
-        sources.extend(Source(str(child), span=span) for child in inside)
+        sources.extend(Source(str(child), split=_named_split(child, inside), span=span) for child in inside)
     return sources
+
+
+def _named_split(path: Path, beside: Sequence[Path]) -> str:
+    """The split that a file's name says, where all files of its folder are named so, such as test.csv."""
+    names = [SPLIT_FOLDERS.get(child.name.split(".")[0].lower(), "") for child in beside]
+    return SPLIT_FOLDERS[path.name.split(".")[0].lower()] if all(names) and "train" in names else ""
 
 
 def _resolve_files(
     experiment: Experiment, sources: Sequence[Source], data_format: str, test_span: int
 ) -> Resolved:
-    split = _split_plan(experiment.data, has_folders=False, test_span=test_span)
-    tabbed = all(source.path.lower().endswith(".tsv") for source in sources)
+    named = any(source.split for source in sources)
+    split = _split_plan(experiment.data, has_folders=named, test_span=test_span)
+    tabbed = experiment.data.format == "tsv" or all(
+        source.path.lower().endswith(".tsv") for source in sources
+    )
     options = {
         "delimiter": experiment.data.delimiter or ("\t" if tabbed else ","),
         "encoding": experiment.data.encoding,
@@ -169,7 +185,7 @@ def _split_plan(data: Data, *, has_folders: bool, test_span: int) -> SplitPlan:
     by: SplitBy = ("folder" if has_folders else "hash") if settings.by == "auto" else settings.by
     if by == "folder" and not has_folders:
         raise InputError(
-            "The data has no folders train/, validation/ or test/ to split by",
+            "The data has no folders train/, validation/ or test/ (or files named so) to split by",
             place=data.path or "",
             remedy="Use data.splits.by=hash.",
         )
@@ -199,15 +215,35 @@ def _request(
         options=options,
         on_bad_record=data.on_bad_record,
         max_bad_fraction=data.max_bad_fraction,
+        missing_values=tuple(data.missing_values),
     )
 
 
 def _rules(experiment: Experiment) -> tuple[FeatureRule, ...]:
     """What every record must have: by the model's family."""
-    data = experiment.data
-    if experiment.model.family == "image":
-        return (FeatureRule(data.image, "image"), FeatureRule(data.label, "string"))
+    return RULES[experiment.model.family](experiment.data)
+
+
+def image_rules(data: Data) -> tuple[FeatureRule, ...]:
+    return (FeatureRule(data.image, "image"), FeatureRule(data.label, "string"))
+
+
+def table_rules(data: Data) -> tuple[FeatureRule, ...]:
     return (FeatureRule(data.label, "any"),)
+
+
+def text_rules(data: Data) -> tuple[FeatureRule, ...]:
+    """The text, its second part where the data has pairs, and the label, all as bytes."""
+    texts = [name for name in (data.text, data.text_pair) if name]
+    return (*(FeatureRule(name, "text") for name in texts), FeatureRule(data.label, "string"))
+
+
+RULES: dict[str, Callable[[Data], tuple[FeatureRule, ...]]] = {
+    "image": image_rules,
+    "tabular": table_rules,
+    "text": text_rules,
+}
+"""Family of models -> what every record must have."""
 
 
 def digest(files: Iterable[str]) -> str:
@@ -216,18 +252,25 @@ def digest(files: Iterable[str]) -> str:
     Raises:
         InputError: a file cannot be read.
     """
+    paths = [Path(name) for name in files]
     total = hashlib.sha256()
-    for name in files:
-        path = Path(name)
-        try:
-            total.update(f"{path.parent.name}/{path.name}\0{_file_digest(path)}\n".encode())
-        except OSError as error:
-            raise InputError(
-                f"A data file cannot be read: {error.strerror}", place=name, remedy="Check its permissions."
-            ) from error
+    try:
+        for path, found in zip(paths, digests.of_files(paths), strict=True):
+            total.update(f"{path.parent.name}/{path.name}\0{found}\n".encode())
+    except OSError as error:
+        raise InputError(
+            f"A data file cannot be read: {error.strerror}",
+            place=str(error.filename),
+            remedy="Check its permissions.",
+        ) from error
     return total.hexdigest()
 
 
-def _file_digest(path: Path) -> str:
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+def digest_of_tree(path: Path) -> str:
+    """The digest of a file, or of all files below a folder.
+
+    Raises:
+        InputError: a file cannot be read.
+    """
+    files = sorted(item for item in path.rglob("*") if item.is_file()) if path.is_dir() else [path]
+    return digest(map(str, files))

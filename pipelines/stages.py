@@ -6,18 +6,28 @@ stands in its text. `pipelines.config` puts them together and loads files.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, Field, field_validator, model_validator
+
+from components.rewriter import catalogue
+from modules.hparams import IMAGE_NETWORKS, KERAS_NETWORKS, TABULAR_NETWORKS
+from pipelines.errors import nearest
+from pipelines.stage import Stage
+from pipelines.text_stages import TextModel
+
+
+def known_technique(name: str) -> str:
+    """Raises ValueError where there is no rewrite technique of that name."""
+    if name not in catalogue.TECHNIQUES:
+        raise ValueError(f"there is no technique {name!r}. {nearest(name, catalogue.TECHNIQUES)}")
+    return name
+
 
 Share = Annotated[int, Field(ge=1, le=100)]
 Fraction = Annotated[float, Field(gt=0, lt=1)]
-
-
-class Stage(BaseModel):
-    """Base of all stages: unknown keys are refused, values are not coerced."""
-
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+TechniqueName = Annotated[str, AfterValidator(known_technique)]
 
 
 class Splits(Stage):
@@ -25,8 +35,8 @@ class Splits(Stage):
 
     by: Literal["auto", "hash", "folder", "time"] = Field(
         "auto",
-        description="hash: of the key, or of the whole record. folder: train/, validation/, test/. time: "
-        "oldest to newest. auto: folder where the data has such folders, else hash.",
+        description="hash: of the key, or of the whole record. folder: train/, validation/, test/, or files "
+        "named so, such as test.csv. time: oldest to newest. auto: folder where there are such, else hash.",
     )
     key: str = Field(
         "",
@@ -42,18 +52,24 @@ class Splits(Stage):
 class Data(Stage):
     """What to read."""
 
-    source: Literal["digits", "taxi"] | None = Field(
+    source: Literal["digits", "fashion", "languages", "taxi"] | None = Field(
         None, description="A data set that comes with Headrace and is written once into the workspace."
     )
     path: str | None = Field(
         None,
         description="A file, a folder, or a glob; {SPAN}, {VERSION}, {YYYY}, {MM} and {DD} name spans.",
     )
-    format: Literal["auto", "tfrecord", "csv", "parquet", "avro", "jsonl", "images"] = Field(
+    format: Literal["auto", "tfrecord", "csv", "tsv", "parquet", "avro", "jsonl", "images"] = Field(
         "auto", description="auto: by the files' endings."
     )
     delimiter: str = Field("", description="Of CSV; a comma, or a tab where the files end in .tsv.")
-    encoding: str = Field("utf-8", description="Of CSV and JSON Lines; strict.")
+    encoding: str = Field(
+        "utf-8", description="Of CSV, TSV and JSON Lines, by Python's names; strict. Features are UTF-8."
+    )
+    missing_values: list[str] = Field(
+        [],
+        description="Texts that stand for a missing cell in tables, such as nan; an empty one does anyway.",
+    )
     span: Annotated[int, Field(ge=0)] | None = Field(
         None, description="The span to read; the latest by default."
     )
@@ -68,6 +84,9 @@ class Data(Stage):
     )
     image: str = Field("image", description="Feature with the encoded image.")
     text: str = Field("text", description="Feature with the text.")
+    text_pair: str | None = Field(
+        None, description="Feature with a second text, where each example is a pair."
+    )
     label: str = Field("label", description="Feature with the class name.")
     exclude: list[str] = Field([], description="Features that are not read at all, such as names of people.")
     splits: Splits = Splits()
@@ -77,6 +96,17 @@ class Data(Stage):
         if (self.source is None) == (self.path is None):
             raise ValueError("exactly one of data.source and data.path must be given")
         return self
+
+    @field_validator("encoding")
+    @classmethod
+    def _known_encoding(cls, name: str) -> str:
+        try:
+            "".encode(name)
+        except LookupError as error:
+            raise ValueError(
+                f"{name!r} is no encoding of texts; for example utf-8, latin-1, cp1252"
+            ) from error
+        return name
 
 
 class Distances(Stage):
@@ -112,11 +142,80 @@ class Validation(Stage):
     )
 
 
+Freeze = Literal["all", "none"] | Annotated[int, Field(ge=0)]
+
+
+class Unfreeze(Stage):
+    """A later stage of transfer, which begins where the best epoch of the one before stands."""
+
+    freeze: Freeze = Field("none", description="As model.freeze, in this stage.")
+    epochs: Annotated[int, Field(ge=1)] = Field(description="At most.")
+    learning_rate: Annotated[float, Field(gt=0)] = Field(description="Peak; small, to keep what was learned.")
+    train_norms: bool = Field(
+        False, description="Whether batch normalisation learns too; small data is better off without."
+    )
+
+
+def _known(name: str, known: Sequence[str], kind: str) -> str:
+    """A name that is known, or the dotted path of a function of the user's."""
+    if name not in known and "." not in name:
+        near = nearest(name, known)
+        raise ValueError(f"there is no {kind} network {name!r}. {near} One of your own is module.function")
+    return name
+
+
+def _known_image_network(name: str) -> str:
+    return _known(name, (*IMAGE_NETWORKS, *KERAS_NETWORKS), "image")
+
+
+class Augment(Stage):
+    """Random changes of training images, each image and each epoch by its own chance.
+
+    Applied in this order; 0, false and 1.0 (of area) are off.
+    """
+
+    area: Annotated[float, Field(gt=0, le=1)] = Field(
+        1.0,
+        description="A part of at least this share of the picture is cut out and brought to size. Below 1 "
+        "pictures are decoded anew in every epoch.",
+    )
+    crop: Annotated[int, Field(ge=0, le=64)] = Field(
+        0, description="Moved by up to so many pixels, edges mirrored; needs no resampling."
+    )
+    flip: bool = Field(False, description="Left and right exchanged, every second time.")
+    rotation: Annotated[float, Field(ge=0, le=180)] = Field(0.0, description="Degrees, either way.")
+    zoom: Annotated[float, Field(ge=0, lt=1)] = Field(0.0, description="Share, in or out.")
+    shift: Annotated[float, Field(ge=0, le=0.5)] = Field(0.0, description="Share of height and width.")
+    brightness: Annotated[float, Field(ge=0, le=1)] = Field(
+        0.0, description="Share of the range, either way."
+    )
+    contrast: Annotated[float, Field(ge=0, le=1)] = Field(0.0, description="Share, either way.")
+    saturation: Annotated[float, Field(ge=0, le=1)] = Field(0.0, description="Share, either way; of RGB.")
+    rand_layers: Annotated[int, Field(ge=0, le=8)] = Field(
+        0, description="RandAugment: operations one after another, drawn for each image."
+    )
+    rand_magnitude: Annotated[float, Field(ge=0, le=1)] = Field(0.5, description="RandAugment: strength.")
+    erase: Annotated[float, Field(ge=0, le=1)] = Field(
+        0.0, description="Probability that a rectangle is filled with the image's mean."
+    )
+    erase_area: Annotated[float, Field(gt=0.02, le=1)] = Field(0.2, description="Its share at most.")
+    mixup: Annotated[float, Field(ge=0, le=10)] = Field(
+        0.0, description="Alpha; images and labels are mixed in pairs. Classification only."
+    )
+    cutmix: Annotated[float, Field(ge=0, le=10)] = Field(
+        0.0, description="Alpha; a square of another image is pasted. With mixup too, each batch draws one."
+    )
+
+
 class ImageModel(Stage):
     """A network for images, and the size that they are brought to."""
 
     family: Literal["image"] = "image"
-    name: Literal["separable_resnet"] = "separable_resnet"
+    name: Annotated[str, AfterValidator(_known_image_network)] = Field(
+        "separable_resnet",
+        description="separable_resnet, cifar_resnet, vit_tiny, vit_small, any network of keras.applications "
+        "such as MobileNetV2, or module.function of your own.",
+    )
     height: Annotated[int, Field(ge=4, le=1024)] = Field(32, description="Pixels.")
     width: Annotated[int, Field(ge=4, le=1024)] = Field(32, description="Pixels.")
     channels: Literal[1, 3, 4] = 3
@@ -124,17 +223,49 @@ class ImageModel(Stage):
         [32, 64, 128], min_length=1, description="Channels of each stage; each later stage halves the size."
     )
     blocks_per_stage: Annotated[int, Field(ge=1, le=32)] = 2
-    dropout: Annotated[float, Field(ge=0, lt=1)] = 0.2
-    augment_shift: Annotated[int, Field(ge=0, le=64)] = Field(
-        0, description="Training images are moved by up to so many pixels."
+    activation: Literal["swish", "relu", "mish"] = Field("swish", description="Of the residual networks.")
+    patch: Annotated[int, Field(ge=1, le=64)] = Field(
+        4, description="Side of a transformer's patches, in pixels."
     )
+    normalization: Literal["auto", "data", "backbone"] = Field(
+        "auto",
+        description="data: mean and variance of the training split. backbone: as the network's authors did. "
+        "auto: backbone with pretrained weights, else data.",
+    )
+    weights: str = Field(
+        "none",
+        description="none, imagenet (downloaded by Keras), or a .keras or .weights.h5 file or SavedModel, "
+        "whose head is left out.",
+    )
+    freeze: Freeze = Field(
+        "none",
+        description="What rests while train.epochs are trained: all of the backbone, none of it, or its "
+        "lowest N layers as Keras counts them.",
+    )
+    cache_features: bool = Field(
+        True,
+        description="With freeze: all, features are computed once, of unchanged images; false augments "
+        "images and computes features in every epoch.",
+    )
+    unfreeze: list[Unfreeze] = Field([], description="Stages that follow, each with its own rate.")
+    dropout: Annotated[float, Field(ge=0, lt=1)] = 0.2
+    augment: Augment = Augment()
+
+
+def _known_table_network(name: str) -> str:
+    return _known(name, TABULAR_NETWORKS, "table")
 
 
 class TabularModel(Stage):
     """A network for tables. Features come from the schema: texts and numbers, all but the label."""
 
     family: Literal["tabular"] = "tabular"
-    name: Literal["wide_and_deep", "mlp"] = "wide_and_deep"
+    name: Annotated[str, AfterValidator(_known_table_network)] = Field(
+        "wide_and_deep", description="wide_and_deep, mlp, or module.function of your own."
+    )
+    task: Literal["classification", "regression"] = Field(
+        "classification", description="regression: the label is a number, which is predicted in its own unit."
+    )
     categorical: list[str] = Field([], description="Numbers that are codes, not amounts.")
     ignore: list[str] = Field([], description="Features that the model must not see.")
     crosses: list[Annotated[list[str], Field(min_length=2, max_length=3)]] = Field(
@@ -148,8 +279,8 @@ class TabularModel(Stage):
     dropout: Annotated[float, Field(ge=0, lt=1)] = 0.1
 
 
-FAMILIES: dict[str, type[Stage]] = {"image": ImageModel, "tabular": TabularModel}
-Model = Annotated[ImageModel | TabularModel, Field(discriminator="family")]
+FAMILIES: dict[str, type[Stage]] = {"image": ImageModel, "tabular": TabularModel, "text": TextModel}
+Model = Annotated[ImageModel | TabularModel | TextModel, Field(discriminator="family")]
 
 
 class Schedule(Stage):
@@ -201,6 +332,50 @@ class Checkpoint(Stage):
     max_age_days: Annotated[float, Field(gt=0)] = Field(
         14.0, description="Unfinished trainings of this experiment that are older lose their checkpoints."
     )
+
+
+class Distill(Stage):
+    """A teacher whose answers count beside the labels."""
+
+    teacher: str = Field(
+        description="A pushed model of this workspace (fashion, or fashion@2: the model it was rewritten "
+        "from), a .keras file, or the folder of a SavedModel that Headrace trained."
+    )
+    temperature: Annotated[float, Field(gt=0, le=100)] = Field(2.0, description="Evens out probabilities.")
+    alpha: Annotated[float, Field(ge=0, le=1)] = Field(0.5, description="The teacher's share of the loss.")
+    feature_weight: Annotated[float, Field(ge=0)] = Field(
+        0.0, description="Of matching what examples of a batch are alike to both; needs a .keras teacher."
+    )
+    classes: list[str] = Field([], description="Of a .keras file from elsewhere, in its scores' order.")
+
+
+class Prune(Stage):
+    """Small weights become zero while training, and stay zero."""
+
+    sparsity: Annotated[float, Field(gt=0, lt=1)] = Field(0.8, description="Share of zeros in the end.")
+    scope: Literal["layer", "global"] = Field(
+        "global", description="layer: the same share in each kernel; global: over all of them."
+    )
+    begin: Annotated[float, Field(ge=0, lt=1)] = Field(0.1, description="Share of the training before.")
+    end: Annotated[float, Field(gt=0, le=1)] = Field(
+        0.6, description="Share of the training after which masks are final; the rest is fine-tuning."
+    )
+    every_steps: Annotated[int, Field(ge=1)] = Field(50, description="Steps from one mask to the next.")
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Prune:
+        if self.begin >= self.end:
+            raise ValueError("prune.begin must be below prune.end")
+        return self
+
+
+class QuantizeAware(Stage):
+    """Dense layers and convolutions compute with int8 numbers while training."""
+
+    begin: Annotated[float, Field(ge=0, lt=1)] = Field(
+        0.5, description="Share of the training before; only ranges are observed in it."
+    )
+    momentum: Annotated[float, Field(ge=0, lt=1)] = Field(0.99, description="Of the inputs' ranges.")
 
 
 class Train(Stage):
@@ -298,6 +473,11 @@ class Train(Stage):
         False, description="Bit-identical weights in every run on one machine; nothing is chosen by timing."
     )
     seed: Annotated[int, Field(ge=0)] = 17
+    cache: Literal["auto", "memory", "disk", "off"] = Field(
+        "auto",
+        description="Of examples as the model takes them. auto: memory where they take a quarter of what is "
+        "free, else disk where they take half of what is free, else made anew in every epoch.",
+    )
     tensorboard: bool = Field(True, description="Scalars and graph, in the Trainer's model_run.")
     histograms: Annotated[int, Field(ge=0)] = Field(
         0, description="Of all weights, for TensorBoard, every so many epochs; 0 is never."
@@ -308,25 +488,61 @@ class Train(Stage):
     warm_start: bool = Field(
         False, description="Begin with the weights behind the latest blessed model of another training."
     )
+    distill: Distill | None = Field(None, description="Learn from a teacher too.")
+    prune: Prune | None = Field(None, description="Make most weights zero.")
+    quantize_aware: QuantizeAware | None = Field(
+        None, description="Learn to lose little when the rewriter quantizes to int8."
+    )
 
 
 class Rewrite(Stage):
     """Which candidates are built, and what they must keep to."""
 
-    candidates: list[Literal["frozen", "float16"]] = Field(
-        ["frozen", "float16"], description="Each costs about ten seconds of building and judging."
+    candidates: Literal["auto"] | list[TechniqueName] = Field(
+        "auto",
+        description="Each costs about ten seconds of building and judging. auto: those that pay for the "
+        "objective, of those that the target loads.",
     )
-    objective: Literal["latency", "size", "throughput"] = "latency"
+    objective: Literal["latency", "size", "throughput"] = Field(
+        "latency", description="latency: of one example. throughput: examples a second at batch 32."
+    )
+    target: Literal["tf_serving", "tf_serving_tflite", "triton", "edge"] = Field(
+        "tf_serving",
+        description="What loads the pushed folder. tf_serving: SavedModels with all signatures. "
+        "tf_serving_tflite: also TFLite (--prefer_tflite_model). triton: ONNX and TensorRT. edge: TFLite.",
+    )
     max_drop: Annotated[float, Field(ge=0, le=100)] = Field(
         1.0,
         description="Points of accuracy that a candidate may lose, as an upper bound: with no "
         "disagreement at all, 1 point at 0.95 needs 299 validation examples.",
     )
+    max_slice_drop: Annotated[float, Field(ge=0, le=100)] = Field(
+        5.0,
+        description="The same on each class that is large enough to tell: 5 points need 59 examples. "
+        "A smaller one refuses a candidate only where the loss is certain.",
+    )
     confidence: Fraction = Field(0.95, description="Of each one-sided bound.")
+    keep: Annotated[int, Field(ge=0)] = Field(
+        0, description="So many of the best candidates stay in the Rewriter's report, as files."
+    )
     max_examples: Annotated[int, Field(ge=1)] = Field(3000, description="Validation examples judged at most.")
     candidate_timeout_s: Annotated[float, Field(gt=0)] = Field(
         600.0, description="For each build and judgement."
     )
+    candidate_memory_mb: Annotated[float, Field(gt=0)] | None = Field(
+        None, description="For each build and judgement, in MiB; off when not given."
+    )
+
+    @model_validator(mode="after")
+    def _candidates_are_known_and_loaded(self) -> Rewrite:
+        if isinstance(self.candidates, str):
+            return self
+        for name in self.candidates:
+            runtime = catalogue.TECHNIQUES[name].runtime
+            if name != catalogue.IDENTITY and runtime not in catalogue.LOADS[self.target]:
+                known = ", ".join(catalogue.techniques_for(self.target))
+                raise ValueError(f"the target {self.target} does not load {name}; it loads {known}")
+        return self
 
 
 class Evaluation(Stage):
@@ -336,6 +552,17 @@ class Evaluation(Stage):
     min_class_accuracy: Annotated[float, Field(ge=0, le=1)] = Field(0.0, description="On every class.")
     max_drop: Annotated[float, Field(ge=0, le=1)] = Field(
         0.01, description="Accuracy that may be lost against the latest blessed model."
+    )
+    max_error: Annotated[float, Field(gt=0)] | None = Field(
+        None, description="Regression: mean absolute error overall, in the label's unit; no limit by default."
+    )
+    max_error_rise: Annotated[float, Field(ge=0)] = Field(
+        0.02, description="Regression: share of the latest blessed model's error that may be added to it."
+    )
+    engine: Literal["auto", "tfma", "vectorized"] = Field(
+        "auto",
+        description="vectorized computes TFMA's common metrics over whole batches, with the same values, "
+        "thresholds and files; auto leaves to TFMA what that does not do.",
     )
 
 
@@ -375,12 +602,40 @@ class Push(Stage):
     """Where the model goes."""
 
     model: str | None = Field(None, description="Name under serving/; the experiment's when not given.")
+    to: list[str] = Field(
+        [],
+        description="Folders or URLs (s3://, gs://, file://, any that fsspec knows) that get copies of "
+        "what is in service, below a folder of the model's name; the workspace's own folder stays the first.",
+    )
     server: PushServer | None = Field(
         None, description="Asked after each push; a version that it does not serve well is withdrawn."
     )
+
+    @field_validator("to")
+    @classmethod
+    def _without_secrets(cls, urls: list[str]) -> list[str]:
+        for url in urls:
+            if "@" in url.partition("://")[2].partition("/")[0]:
+                # Not shown: it would be in the error's text, and in a log.
+                raise ValueError("an address holds a user or a password; give them by the environment")
+        return urls
 
 
 class Beam(Stage):
     """Options for every Beam component."""
 
     args: list[str] = Field([], description="Beam pipeline options, such as --direct_num_workers=2.")
+
+
+class Retry(Stage):
+    """When a failed node is tried again; not part of any cache key."""
+
+    count: Annotated[int, Field(ge=1, le=100)] = Field(2, description="Tries after the first.")
+    backoff_s: Annotated[float, Field(ge=0)] = Field(10.0, description="Before the second try.")
+    factor: Annotated[float, Field(ge=1)] = Field(2.0, description="By which each later wait is longer.")
+    on: list[str] = Field(
+        ["crash", "timeout"],
+        min_length=1,
+        description="crash: the process ended without a word. timeout: see timeouts_s. error: any "
+        "exception but a user's mistake. Else names of exception classes, such as UnavailableError.",
+    )

@@ -71,7 +71,7 @@ class Tune(Stage):
         "bayesian",
         description="hyperband trains many for a few epochs and the best of them for more, each anew.",
     )
-    objective: Literal["val_loss", "val_accuracy"] = Field(
+    objective: Literal["val_loss", "val_accuracy", "val_mean_absolute_error"] = Field(
         "val_loss", description="Of the best epoch of a trial."
     )
 

@@ -13,6 +13,7 @@ from components.serving import examples, runtimes
 from components.serving.servable import class_index
 
 LABEL_ID = "label_id"
+LABEL_VALUE = "label_value"
 CANDIDATE_SCORES = "candidate_scores"
 BASELINE_SCORES = "baseline_scores"
 
@@ -31,13 +32,15 @@ class Predict(beam.DoFn):
     The output holds the slicing features, the label, `label_id` (the
     candidate's class id; C where the candidate does not know the class),
     `candidate_scores` and `baseline_scores` (C floats each, in the candidate's
-    class order, with one more column for unknown classes).
+    class order, with one more column for unknown classes). Of a regression it
+    holds `label_value` instead, and both models' one number.
     """
 
     def __init__(self, models: Models, label: str, kept_features: Sequence[str]) -> None:
         super().__init__()
         self._models = models
         self._label = label
+        self._slicing = sorted(set(kept_features) - {label})
         self._kept = sorted({label, *kept_features})
 
     def setup(self) -> None:
@@ -45,13 +48,32 @@ class Predict(beam.DoFn):
         self._baseline = runtimes.load(self._models.baseline) if self._models.baseline else None
 
     def process(self, batch: Sequence[bytes]) -> Iterator[bytes]:
+        if self._candidate.servable.class_names:
+            yield from self._classified(batch)
+        else:
+            yield from self._valued(batch)
+
+    def _valued(self, batch: Sequence[bytes]) -> Iterator[bytes]:
+        labels = examples.numbers_of(batch, self._label)
+        candidate = self._candidate.predict(batch).scores
+        baseline = self._baseline.predict(batch).scores if self._baseline is not None else None
+        for row, record in enumerate(batch):
+            # Without the label itself: whole numbers beside others would be of another type.
+            kept = _keep(record, self._slicing)
+            _set_floats(kept, CANDIDATE_SCORES, candidate[row : row + 1])
+            if baseline is not None:
+                _set_floats(kept, BASELINE_SCORES, baseline[row : row + 1])
+            _set_floats(kept, LABEL_VALUE, labels[row : row + 1])
+            yield kept.SerializeToString(deterministic=True)
+
+    def _classified(self, batch: Sequence[bytes]) -> Iterator[bytes]:
         names = self._candidate.servable.class_names
         labels = examples.label_ids(examples.labels_of(batch, self._label), names)
-        candidate = _with_unknown(self._candidate.predict(batch).scores)
+        candidate = with_unknown(self._candidate.predict(batch).scores)
         baseline = None
         if self._baseline is not None:
             own = self._baseline.predict(batch).scores
-            baseline = _with_unknown(reorder(own, self._baseline.servable.class_names, names))
+            baseline = with_unknown(reorder(own, self._baseline.servable.class_names, names))
         for row, record in enumerate(batch):
             kept = _keep(record, self._kept)
             _set_floats(kept, CANDIDATE_SCORES, candidate[row])
@@ -81,7 +103,7 @@ def reorder(scores: np.ndarray, names: Sequence[str], wanted: Sequence[str]) -> 
     return result
 
 
-def _with_unknown(scores: np.ndarray) -> np.ndarray:
+def with_unknown(scores: np.ndarray) -> np.ndarray:
     """A last column of zeros: an example of an unknown class is then always wrong."""
     return np.pad(scores, ((0, 0), (0, 1)))
 

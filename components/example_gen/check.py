@@ -14,6 +14,7 @@ from components.example_gen.request import FeatureRule
 
 _LISTS = {
     "image": "bytes_list",
+    "text": "bytes_list",
     "string": "bytes_list",
     "int": "int64_list",
     "float": "float_list",
@@ -56,7 +57,17 @@ def _feature_fault(example: tf.train.Example, rule: FeatureRule) -> str | None:
     values = getattr(feature, got).value
     if len(values) != 1:
         return f"feature {rule.name!r} should hold one value; received {len(values)}"
+    if rule.kind == "text":
+        return _text_fault(rule.name, values[0])
     return _image_fault(rule.name, values[0]) if rule.kind == "image" else None
+
+
+def _text_fault(name: str, encoded: bytes) -> str | None:
+    try:
+        blank = not encoded.decode("utf-8").strip()
+    except UnicodeDecodeError:
+        return f"feature {name!r} is no UTF-8 text"
+    return f"feature {name!r} is blank" if blank else None
 
 
 def _image_fault(name: str, encoded: bytes) -> str | None:

@@ -7,14 +7,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, Self
 
-FeatureKind = Literal["image", "string", "int", "float", "any"]
+FeatureKind = Literal["image", "text", "string", "int", "float", "any"]
 SplitBy = Literal["hash", "folder", "time"]
 OnBadRecord = Literal["fail", "quarantine"]
 
 
 @dataclass(frozen=True)
 class FeatureRule:
-    """A feature that every record must have: one value of that kind."""
+    """A feature that every record must have: one value of that kind.
+
+    A column of a table is read as bytes where the kind is `text` or `string`,
+    whatever its values look like. A `text` must hold more than white space.
+    """
 
     name: str
     kind: FeatureKind
@@ -77,6 +81,7 @@ class Request:
         classes: whether the label names classes (at least two are then needed).
         on_bad_record: fail on the first, or write them aside and go on.
         max_bad_fraction: of all records; more fail the run even in quarantine.
+        missing_values: texts that stand for a missing cell in tables, besides an empty one.
     """
 
     sources: tuple[Source, ...]
@@ -89,6 +94,7 @@ class Request:
     options: Mapping[str, str] = field(default_factory=dict)
     on_bad_record: OnBadRecord = "fail"
     max_bad_fraction: float = 0.01
+    missing_values: tuple[str, ...] = ()
 
     def to_json(self) -> str:
         return json.dumps(asdict(self), sort_keys=True)
@@ -99,6 +105,7 @@ class Request:
         raw["sources"] = tuple(Source(**source) for source in raw["sources"])
         raw["features"] = tuple(FeatureRule(**rule) for rule in raw["features"])
         raw["exclude"] = tuple(raw["exclude"])
+        raw["missing_values"] = tuple(raw["missing_values"])
         split = raw["split"]
         split["shares"] = tuple((name, int(share)) for name, share in split["shares"])
         raw["split"] = SplitPlan(**split)

@@ -68,6 +68,23 @@ def merge(found: Iterable[Kinds]) -> dict[str, str]:
     return merged
 
 
+def without_missing(batch: pa.RecordBatch, missing_values: Sequence[str]) -> pa.RecordBatch:
+    """The batch with those texts as missing cells; numbers are left as they are."""
+    if not missing_values:
+        return batch
+    columns = [_without(column, missing_values) for column in batch.columns]
+    return pa.RecordBatch.from_arrays(columns, batch.schema.names)
+
+
+def _without(column: pa.Array, missing_values: Sequence[str]) -> pa.Array:
+    if pa.types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
+        return column
+    stands_for_none = pc.is_in(column, value_set=pa.array(missing_values, column.type))
+    return pc.if_else(stands_for_none, pa.scalar(None, column.type), column)
+
+
 def to_examples(batch: pa.RecordBatch, kinds: Kinds, request: Request, first: int) -> Batch:
     """Converts rows; those that break a rule are faults.
 
@@ -87,7 +104,7 @@ def to_examples(batch: pa.RecordBatch, kinds: Kinds, request: Request, first: in
 
 
 def row_faults(batch: pa.RecordBatch, rules: Sequence[FeatureRule]) -> dict[int, str]:
-    """Row -> why it cannot be used, for rows in which a ruled column has no value."""
+    """Row -> why it cannot be used, for rows in which a ruled column has no value, or not one."""
     reasons: dict[int, str] = {}
     for rule in rules:
         index = batch.schema.get_field_index(rule.name)
@@ -95,9 +112,26 @@ def row_faults(batch: pa.RecordBatch, rules: Sequence[FeatureRule]) -> dict[int,
             columns = ", ".join(batch.schema.names)
             reason = f"column {rule.name!r} is missing; columns: {columns}"
             return dict.fromkeys(range(batch.num_rows), reason)
-        for row in np.flatnonzero(batch.column(index).is_null().to_numpy(zero_copy_only=False)):
-            reasons.setdefault(int(row), f"column {rule.name!r} has no value")
+        column = batch.column(index)
+        for row in _rows(column.is_null()):
+            reasons.setdefault(row, f"column {rule.name!r} has no value")
+        if pa.types.is_list(column.type) or pa.types.is_large_list(column.type):
+            for row in _rows(pc.not_equal(pc.list_value_length(column), 1)):
+                reasons.setdefault(row, f"column {rule.name!r} should hold one value, not a list")
+        elif rule.kind == "text" and not pa.types.is_null(column.type):
+            for row in _rows(_blank(column)):
+                reasons.setdefault(row, f"column {rule.name!r} is blank")
     return reasons
+
+
+def _rows(chosen: pa.BooleanArray) -> list[int]:
+    return [int(row) for row in np.flatnonzero(chosen.fill_null(False).to_numpy(zero_copy_only=False))]
+
+
+def _blank(column: pa.Array) -> pa.BooleanArray:
+    if pa.types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    return pc.equal(pc.utf8_trim_whitespace(column.cast(pa.large_string())), "")
 
 
 def _as_lists(column: pa.Array, kind: str) -> pa.Array:

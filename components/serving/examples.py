@@ -36,6 +36,22 @@ def _label_of(record: bytes, feature: str) -> str:
     return values[0].decode() if isinstance(values[0], bytes) else str(values[0])
 
 
+def numbers_of(records: Sequence[bytes], feature: str) -> np.ndarray:
+    """The label of each record of a regression: (N,) float32.
+
+    Raises:
+        DataError: a label is missing or no number.
+    """
+    try:
+        return np.array([float(text) for text in labels_of(records, feature)], np.float32)
+    except (TypeError, ValueError, AttributeError, IndexError) as error:
+        raise DataError(
+            f"A record has no number as its label: {error}",
+            place=f"feature {feature}",
+            remedy="Correct the record, or have it put aside (data.on_bad_record: quarantine).",
+        ) from error
+
+
 def values_of(records: Sequence[bytes], feature: str) -> list[bytes]:
     """The one value of a string feature in each record."""
     spec = {feature: tf.io.FixedLenFeature([], tf.string)}

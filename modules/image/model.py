@@ -4,27 +4,27 @@
 
 Every model takes (B, H, W, C) float32 pixels in [0, 255] and returns
 (B, class_count) float32 probabilities: normalisation is inside, so that what
-is served needs nothing but pixels.
+is served needs nothing but pixels. Between the layer `image` and the layer
+`pool` lies the backbone, which transfer freezes; from `pool` on, the head.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import keras
 
+from modules import user_code
 from modules.errors import TrainingError
 from modules.hparams import ImageModelHparams
-
-_NORM_MOMENTUM = 0.9
-"""Of moving statistics. Keras's 0.99 takes hundreds of steps to forget how it began: with a few
-hundred photos the validation loss then says nothing for the first epochs, and training stops on it."""
+from modules.image import applications, weights
+from modules.image.networks import NETWORKS
 
 
 def build(
     hparams: ImageModelHparams, *, class_count: int, mean: Sequence[float], variance: Sequence[float]
 ) -> keras.Model:
-    """Builds the model that `hparams.name` names.
+    """Builds the model that `hparams.name` names, with the weights that `hparams.weights` names.
 
     Args:
         hparams: the network and its input size.
@@ -33,68 +33,108 @@ def build(
         variance: per channel, of pixels in [0, 255].
 
     Raises:
-        TrainingError: there is no model of that name.
+        TrainingError: there is no model of that name, or its weights do not fit.
     """
-    if hparams.name not in BACKBONES:
-        raise TrainingError(
-            f"There is no image model {hparams.name!r}",
-            place="model.name",
-            remedy=f"Known models: {', '.join(sorted(BACKBONES))}.",
-        )
     inputs = keras.Input((hparams.height, hparams.width, hparams.channels), name="image")
-    # Constant channels (an all-black border set) would divide by zero.
-    safe_variance = [max(value, 1e-6) for value in variance]
-    normalised = keras.layers.Normalization(mean=list(mean), variance=safe_variance, name="normalise")(inputs)
-    features = BACKBONES[hparams.name](normalised, hparams)
-    pooled = keras.layers.GlobalAveragePooling2D(name="pool")(features)
+    pixels = _three_channels(inputs, hparams) if hparams.weights != weights.NONE else inputs
+    features = _features(_normalised(pixels, hparams, mean, variance), hparams)
+    pooled = _pooled(features)
     dropped = keras.layers.Dropout(hparams.dropout, name="dropout")(pooled)
     scores = keras.layers.Dense(class_count, activation="softmax", dtype="float32", name="scores")(dropped)
-    return keras.Model(inputs, scores, name=hparams.name)
+    model = keras.Model(inputs, scores, name=hparams.name.rpartition(".")[2])
+    if hparams.weights not in (weights.NONE, weights.IMAGENET):
+        weights.load_into(model, hparams)
+    return model
 
 
-def separable_resnet(features: keras.KerasTensor, hparams: ImageModelHparams) -> keras.KerasTensor:
-    """Depthwise separable residual stages with He initialisation and swish.
-
-    The block is Xception's (Chollet, 2017, arXiv:1610.02357) with the
-    pre-activation order of He et al. (2016, arXiv:1603.05027). The first stage
-    keeps the resolution; each later one halves it.
-    """
-    x = _convolution(features, hparams.filters[0], name="stem")
-    for stage, filters in enumerate(hparams.filters):
-        for block in range(hparams.blocks_per_stage):
-            stride = 2 if stage > 0 and block == 0 else 1
-            x = _residual_block(x, filters, stride, name=f"stage{stage}_block{block}")
-    x = keras.layers.BatchNormalization(momentum=_NORM_MOMENTUM, name="final_norm")(x)
-    return keras.layers.Activation("swish", name="final_activation")(x)
-
-
-def _convolution(x: keras.KerasTensor, filters: int, *, name: str) -> keras.KerasTensor:
-    return keras.layers.Conv2D(
-        filters, 3, padding="same", use_bias=False, kernel_initializer="he_normal", name=name
-    )(x)
-
-
-def _residual_block(x: keras.KerasTensor, filters: int, stride: int, *, name: str) -> keras.KerasTensor:
-    shortcut = x
-    if stride != 1 or x.shape[-1] != filters:
-        shortcut = keras.layers.Conv2D(
-            filters, 1, strides=stride, use_bias=False, kernel_initializer="he_normal", name=f"{name}_project"
-        )(x)
-    for index, step in enumerate((stride, 1)):
-        x = keras.layers.BatchNormalization(momentum=_NORM_MOMENTUM, name=f"{name}_norm{index}")(x)
-        x = keras.layers.Activation("swish", name=f"{name}_activation{index}")(x)
-        x = keras.layers.SeparableConv2D(
-            filters,
-            3,
-            strides=step,
-            padding="same",
-            use_bias=False,
-            depthwise_initializer="he_normal",
-            pointwise_initializer="he_normal",
-            name=f"{name}_separable{index}",
-        )(x)
-    return keras.layers.Add(name=f"{name}_add")([shortcut, x])
+def _features(pixels: keras.KerasTensor, hparams: ImageModelHparams) -> keras.KerasTensor:
+    if hparams.name in NETWORKS:
+        if hparams.weights == weights.IMAGENET:
+            raise TrainingError(
+                f"{hparams.name} has no published ImageNet weights",
+                place="model.weights",
+                remedy="Networks of keras.applications have; or give a file as model.weights=PATH.",
+            )
+        return NETWORKS[hparams.name](pixels, hparams)
+    if hparams.name in applications.known():
+        return applications.features(
+            hparams.name,
+            pixels,
+            imagenet=hparams.weights == weights.IMAGENET,
+            normalise=_by_backbone(hparams),
+        )
+    if "." in hparams.name:
+        own: keras.KerasTensor = user_code.function(hparams.name, "model.name")(pixels, hparams)
+        return own
+    raise TrainingError(
+        f"There is no image model {hparams.name!r}",
+        place="model.name",
+        remedy=f"Known models: {', '.join([*sorted(NETWORKS), *applications.known()])}; "
+        "one of your own is named as module.function.",
+    )
 
 
-Backbone = Callable[[keras.KerasTensor, ImageModelHparams], keras.KerasTensor]
-BACKBONES: dict[str, Backbone] = {"separable_resnet": separable_resnet}
+def _by_backbone(hparams: ImageModelHparams) -> bool:
+    """Whether pixels are normalised as the backbone's authors did, not by the data's moments."""
+    if hparams.name not in applications.known():
+        if hparams.normalization == "backbone":
+            raise TrainingError(
+                f"{hparams.name} has no normalisation of its own",
+                place="model.normalization",
+                remedy="Use data, or auto.",
+            )
+        return False
+    if applications.normalises_inside(hparams.name):
+        return True
+    if hparams.normalization == "auto":
+        return hparams.weights != weights.NONE
+    return hparams.normalization == "backbone"
+
+
+def _normalised(
+    pixels: keras.KerasTensor, hparams: ImageModelHparams, mean: Sequence[float], variance: Sequence[float]
+) -> keras.KerasTensor:
+    if not _by_backbone(hparams):
+        channels = pixels.shape[-1]
+        if channels != len(mean):  # a grey image that was repeated, or a transparent one
+            mean, variance = _fitted(mean, channels), _fitted(variance, channels)
+        # Constant channels (an all-black border set) would divide by zero.
+        safe = [max(value, 1e-6) for value in variance]
+        return keras.layers.Normalization(mean=list(mean), variance=safe, name="normalise")(pixels)
+    if applications.can_normalise(hparams.name):
+        return pixels
+    own = applications.own_normalisation(hparams.name)
+    if len(set(own.scale)) > 1 or len(set(own.offset)) > 1 or own.reversed:
+        if pixels.shape[-1] != len(own.scale):
+            raise TrainingError(
+                f"The normalisation of {hparams.name} is for 3 channels",
+                place="model.channels, model.normalization",
+                remedy="Use model.normalization=data.",
+            )
+        if own.reversed:
+            pixels = keras.ops.flip(pixels, axis=-1)
+        return keras.layers.Rescaling(list(own.scale), list(own.offset), name="normalise")(pixels)
+    return keras.layers.Rescaling(own.scale[0], own.offset[0], name="normalise")(pixels)
+
+
+def _fitted(values: Sequence[float], channels: int) -> list[float]:
+    """Moments of 1 or 4 channels for 3."""
+    return list(values) * channels if len(values) == 1 else list(values[:channels])
+
+
+def _three_channels(pixels: keras.KerasTensor, hparams: ImageModelHparams) -> keras.KerasTensor:
+    """What pretrained backbones take: grey three times, transparent images on white."""
+    if hparams.channels == 1:
+        return keras.layers.Concatenate(name="grey_to_rgb")([pixels] * 3)
+    if hparams.channels == 4:
+        share = pixels[..., 3:] / 255.0
+        return pixels[..., :3] * share + 255.0 * (1.0 - share)
+    return pixels
+
+
+def _pooled(features: keras.KerasTensor) -> keras.KerasTensor:
+    if len(features.shape) == 4:
+        return keras.layers.GlobalAveragePooling2D(name="pool")(features)
+    if len(features.shape) == 3:
+        return keras.layers.GlobalAveragePooling1D(name="pool")(features)
+    return keras.layers.Flatten(name="pool")(features)

@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import tensorflow as tf
 import tensorflow_transform as tft
 
 from modules import contract, export, input_pipeline
 from modules.hparams import ImageHparams
+from modules.image import augmentation, saliency
 from modules.image import model as image_model
-from modules.image.decode import decode_image, decode_images
-from modules.training import classifier, search, tuned
+from modules.image.decode import decode_image, decode_images, decode_part
+from modules.training import classifier, search, transfer, tuned
+from modules.training.splits import ToTraining
 
 if TYPE_CHECKING:
     from tfx.components import FnArgs
     from tfx.components.tuner.component import TunerFnResult
+
+_MAX_EXPLAINED = 2000
+"""Validation examples that mistakes are looked for among."""
 
 
 def run_fn(fn_args: FnArgs) -> None:
@@ -29,8 +35,7 @@ def run_fn(fn_args: FnArgs) -> None:
     Raises:
         TrainingError: see `classifier.run`.
     """
-    job = _job(tuned.configured(fn_args), fn_args.train_files)
-    classifier.run(fn_args, f"{__name__}.{run_fn.__name__}", job)
+    classifier.run(fn_args, f"{__name__}.{run_fn.__name__}", _job(tuned.configured(fn_args), fn_args))
 
 
 def tuner_fn(fn_args: FnArgs) -> TunerFnResult:
@@ -39,18 +44,23 @@ def tuner_fn(fn_args: FnArgs) -> TunerFnResult:
     Raises:
         TrainingError: see `search.tuner`.
     """
-    return search.tuner(fn_args, lambda config: _job(config, fn_args.train_files))
+    return search.tuner(fn_args, lambda config: _job(config, fn_args))
 
 
-def _job(config: Mapping[str, Any], train_files: Sequence[str]) -> classifier.Job:
+def _job(config: Mapping[str, Any], fn_args: FnArgs) -> classifier.Job:
     hparams = ImageHparams.from_config(config)
-    return classifier.Job(
-        hparams.train, hparams.state_root, lambda transform: _task(hparams, transform, train_files)
-    )
+
+    def make_task(transform: tft.TFTransformOutput) -> classifier.Task:
+        return _task(hparams, transform, fn_args.train_files, fn_args.eval_files)
+
+    return classifier.Job(hparams.train, hparams.state_root, make_task)
 
 
 def _task(
-    hparams: ImageHparams, transform: tft.TFTransformOutput, train_files: Sequence[str]
+    hparams: ImageHparams,
+    transform: tft.TFTransformOutput,
+    train_files: Sequence[str],
+    eval_files: Sequence[str],
 ) -> classifier.Task:
     size = {
         "height": hparams.model.height,
@@ -65,10 +75,51 @@ def _task(
         build=lambda class_count: image_model.build(
             hparams.model, class_count=class_count, mean=mean, variance=variance
         ),
-        description=asdict(hparams.model),
+        description=[asdict(hparams.model), hparams.weights_digest],
         preprocess=_preprocess(hparams.image_feature, size),
-        augment=_shift_fn(hparams),
+        to_training=_random_part(hparams, size),
+        augment=augmentation.of_batches(hparams.model.augment),
+        stages=_stages(hparams),
+        explain=lambda model, folder, names: saliency.write(
+            model, _encoded_examples(hparams, transform, eval_files, size), folder, names
+        ),
     )
+
+
+def _random_part(hparams: ImageHparams, size: dict[str, int]) -> ToTraining | None:
+    area = hparams.model.augment.area
+    if area >= 1:
+        return None
+    return lambda features, seed: decode_part(
+        tf.reshape(features[hparams.image_feature], []), seed, area=area, **size
+    )
+
+
+def _encoded_examples(
+    hparams: ImageHparams, transform: tft.TFTransformOutput, patterns: Sequence[str], size: dict[str, int]
+) -> Iterator[tuple[bytes, np.ndarray, int]]:
+    """Up to 2,000 (encoded image, pixels, class id) of a split, one after the other."""
+    spec = transform.transformed_feature_spec()
+    wanted = {name: spec[name] for name in (hparams.image_feature, hparams.label_feature)}
+    for features in input_pipeline.read_examples(patterns, wanted).take(_MAX_EXPLAINED):
+        encoded = tf.reshape(features[hparams.image_feature], [])
+        label = int(tf.reshape(features[hparams.label_feature], []))
+        yield encoded.numpy(), decode_image(encoded, **size).numpy(), label
+
+
+def _stages(hparams: ImageHparams) -> list[transfer.Stage]:
+    """The parts of the training; none where nothing is frozen at any time."""
+    model, train = hparams.model, hparams.train
+    if model.freeze == "none" and not model.unfreeze:
+        return []
+    first = transfer.Stage(
+        freeze=model.freeze,
+        epochs=train.epochs,
+        learning_rate=train.learning_rate,
+        train_norms=model.freeze == "none",
+        cache_features=model.cache_features,
+    )
+    return [first, *(transfer.Stage(**asdict(stage)) for stage in model.unfreeze)]
 
 
 def _preprocess(feature: str, size: dict[str, int]) -> dict[str, export.Preprocess]:
@@ -87,18 +138,3 @@ def _moments(patterns: Sequence[str], transform: tft.TFTransformOutput) -> tuple
     wanted = {name: spec[name] for name in (contract.IMAGE_MEAN, contract.IMAGE_VARIANCE)}
     first = next(iter(input_pipeline.read_examples(patterns, wanted).take(1)))
     return first[contract.IMAGE_MEAN].numpy().tolist(), first[contract.IMAGE_VARIANCE].numpy().tolist()
-
-
-def _shift_fn(hparams: ImageHparams) -> input_pipeline.Augment | None:
-    """Moves each batch by up to `augment_shift` pixels, edges repeated."""
-    shift = hparams.model.augment_shift
-    if not shift:
-        return None
-
-    def apply(images: tf.Tensor, labels: tf.Tensor, *, seed: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        padding = [[0, 0], [shift, shift], [shift, shift], [0, 0]]
-        padded = tf.pad(images, padding, mode="SYMMETRIC")
-        moved = tf.image.stateless_random_crop(padded, tf.shape(images), seed)
-        return tf.ensure_shape(moved, images.shape), labels
-
-    return apply

@@ -3,22 +3,30 @@
     model = build(hparams, layout, category_sizes=[12, 40], class_count=2)
 
 Every model takes the (B, F) float32 row of `preprocessing` and returns
-(B, class_count) float32 probabilities.
+(B, class_count) float32 probabilities, or for a regression (B,) float32 in the
+label's own unit.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import keras
 
+from modules import user_code
 from modules.errors import TrainingError
 from modules.hparams import TabularHparams
 from modules.tabular.columns import Layout
 
 
 def build(
-    hparams: TabularHparams, layout: Layout, *, category_sizes: Sequence[int], class_count: int
+    hparams: TabularHparams,
+    layout: Layout,
+    *,
+    category_sizes: Sequence[int],
+    class_count: int,
+    target: Target | None = None,
 ) -> keras.Model:
     """Builds the model that `hparams.name` names.
 
@@ -27,24 +35,46 @@ def build(
         layout: where columns lie in the row.
         category_sizes: different indices of each categorical column.
         class_count: width of the output.
+        target: of a regression, whose `class_count` does not count.
 
     Raises:
         TrainingError: there is no model of that name.
     """
-    if hparams.model.name not in MODELS:
-        raise TrainingError(
-            f"There is no tabular model {hparams.model.name!r}",
-            place="model.name",
-            remedy=f"Known models: {', '.join(sorted(MODELS))}.",
-        )
+    network = _network(hparams.model.name)
     inputs = keras.Input((layout.width,), name="row")
-    parts = _Parts(inputs, hparams, layout, category_sizes)
-    logits = MODELS[hparams.model.name](parts, class_count)
-    scores = keras.layers.Activation("softmax", dtype="float32", name="scores")(logits)
-    return keras.Model(inputs, scores, name=hparams.model.name)
+    parts = Parts(inputs, hparams, layout, category_sizes)
+    name = hparams.model.name.rpartition(".")[2]
+    if target is None:
+        logits = network(parts, class_count)
+        scores = keras.layers.Activation("softmax", dtype="float32", name="scores")(logits)
+        return keras.Model(inputs, scores, name=name)
+    # The network predicts z-scores; labels of any size are then learned at one rate.
+    rescaled = keras.layers.Rescaling(target.deviation, target.mean, dtype="float32", name="rescale")
+    value = keras.layers.Reshape((), dtype="float32", name="value")(rescaled(network(parts, 1)))
+    return keras.Model(inputs, value, name=name)
 
 
-class _Parts:
+@dataclass(frozen=True)
+class Target:
+    """What a regression predicts: mean and standard deviation of the label in training."""
+
+    mean: float
+    deviation: float
+
+
+def _network(name: str) -> Network:
+    if name in MODELS:
+        return MODELS[name]
+    if "." in name:
+        return user_code.function(name, "model.name")
+    raise TrainingError(
+        f"There is no tabular model {name!r}",
+        place="model.name",
+        remedy=f"Known models: {', '.join(sorted(MODELS))}; one of your own is named as module.function.",
+    )
+
+
+class Parts:
     """The row taken apart: z-scores as they are, indices as embeddings."""
 
     def __init__(
@@ -78,7 +108,7 @@ class _Parts:
         ]
 
 
-def mlp(parts: _Parts, class_count: int) -> keras.KerasTensor:
+def mlp(parts: Parts, class_count: int) -> keras.KerasTensor:
     """Embeddings and z-scores through dense layers: (B, class_count) logits."""
     hparams = parts.hparams
     features = parts.embedded(hparams.embedding, "deep", crosses=False)
@@ -91,10 +121,11 @@ def mlp(parts: _Parts, class_count: int) -> keras.KerasTensor:
     return keras.layers.Dense(class_count, name="deep_logits")(x)
 
 
-def wide_and_deep(parts: _Parts, class_count: int) -> keras.KerasTensor:
+def wide_and_deep(parts: Parts, class_count: int) -> keras.KerasTensor:
     """The MLP beside a linear model of all indices and crosses (Cheng et al., 2016, arXiv:1606.07792)."""
     wide = parts.embedded(class_count, "wide", crosses=True)
     return keras.layers.Add(name="logits")([mlp(parts, class_count), *wide])
 
 
-MODELS: dict[str, Callable[[_Parts, int], keras.KerasTensor]] = {"mlp": mlp, "wide_and_deep": wide_and_deep}
+Network = Callable[[Parts, int], keras.KerasTensor]
+MODELS: dict[str, Network] = {"mlp": mlp, "wide_and_deep": wide_and_deep}

@@ -14,7 +14,8 @@ import tensorflow as tf
 import tensorflow_transform as tft
 
 from modules import contract
-from modules.hparams import TabularInputHparams
+from modules.errors import TrainingError
+from modules.hparams import REGRESSION, TabularInputHparams
 from modules.tabular import columns
 
 MISSING = "__missing__"
@@ -29,8 +30,10 @@ def preprocessing_fn(inputs: dict[str, Any], custom_config: dict[str, Any]) -> d
 
     Returns:
         `row` (B, F) float32: z-scores, then buckets, categories and crosses as
-        whole numbers, in the order of `columns.Layout`; and the label (B,)
-        int64, an index into the vocabulary `label`.
+        whole numbers, in the order of `columns.Layout`; and the label: for
+        classification (B,) int64, an index into the vocabulary `label`; for
+        regression (B,) float32, with its mean and variance (B, 1) over the
+        training split.
     """
     hparams = TabularInputHparams.from_config(custom_config)
     layout = columns.layout({name: _dtype(value) for name, value in inputs.items()}, hparams)
@@ -40,10 +43,9 @@ def preprocessing_fn(inputs: dict[str, Any], custom_config: dict[str, Any]) -> d
     categories = [_category(name, dense[name], hparams) for name in layout.categorical]
     crosses = [_cross(names, dense, hparams) for names in layout.crosses]
     row = [tf.cast(value, tf.float32) for value in (*scores, *buckets, *categories, *crosses)]
-    return {
-        columns.ROW: tf.stack(row, axis=1),
-        hparams.label_feature: _label(inputs[hparams.label_feature]),
-    }
+    label = inputs[hparams.label_feature]
+    targets = _target if hparams.task == REGRESSION else _label
+    return {columns.ROW: tf.stack(row, axis=1), **targets(label, hparams)}
 
 
 def _dtype(value: Any) -> str:
@@ -111,7 +113,30 @@ def _cross_part(name: str, value: tf.Tensor, hparams: TabularInputHparams) -> tf
     return tf.strings.as_string(tft.bucketize(_filled(value), hparams.buckets))
 
 
-def _label(value: Any) -> tf.Tensor:
-    flat = tf.reshape(value if isinstance(value, tf.Tensor) else value.values, [-1])
+def _label(value: Any, hparams: TabularInputHparams) -> dict[str, tf.Tensor]:
+    flat = _flat(value)
     text = flat if flat.dtype == tf.string else tf.strings.as_string(flat)
-    return tft.compute_and_apply_vocabulary(text, default_value=-1, vocab_filename=contract.LABEL_VOCABULARY)
+    ids = tft.compute_and_apply_vocabulary(text, default_value=-1, vocab_filename=contract.LABEL_VOCABULARY)
+    return {hparams.label_feature: ids}
+
+
+def _target(value: Any, hparams: TabularInputHparams) -> dict[str, tf.Tensor]:
+    """The number to predict, and by how much it varies."""
+    flat = _flat(value)
+    if flat.dtype == tf.string:
+        raise TrainingError(
+            f"The label {hparams.label_feature!r} holds texts; a regression needs numbers",
+            place="data.label, model.task",
+            remedy="Name a numeric column, or set model.task: classification.",
+        )
+    target = tf.cast(flat, tf.float32)
+    rows = tf.stack([tf.shape(target)[0], 1])
+    return {
+        hparams.label_feature: target,
+        contract.LABEL_MEAN: tf.fill(rows, tft.mean(target)),
+        contract.LABEL_VARIANCE: tf.fill(rows, tft.var(target)),
+    }
+
+
+def _flat(value: Any) -> tf.Tensor:
+    return tf.reshape(value if isinstance(value, tf.Tensor) else value.values, [-1])

@@ -1,16 +1,17 @@
-"""Trains a classifier of table rows: TFX's Trainer calls `run_fn`, its Tuner `tuner_fn`."""
+"""Trains a model of table rows: TFX's Trainer calls `run_fn`, its Tuner `tuner_fn`."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
 import tensorflow_transform as tft
 
-from modules import contract
-from modules.hparams import TabularHparams
+from modules import contract, input_pipeline
+from modules.hparams import REGRESSION, TabularHparams
 from modules.tabular import columns
 from modules.tabular import model as tabular_model
 from modules.training import classifier, search, tuned
@@ -29,7 +30,7 @@ def run_fn(fn_args: FnArgs) -> None:
     Raises:
         TrainingError: see `classifier.run`.
     """
-    classifier.run(fn_args, f"{__name__}.{run_fn.__name__}", _job(tuned.configured(fn_args)))
+    classifier.run(fn_args, f"{__name__}.{run_fn.__name__}", _job(tuned.configured(fn_args), fn_args))
 
 
 def tuner_fn(fn_args: FnArgs) -> TunerFnResult:
@@ -38,15 +39,21 @@ def tuner_fn(fn_args: FnArgs) -> TunerFnResult:
     Raises:
         TrainingError: see `search.tuner`.
     """
-    return search.tuner(fn_args, _job)
+    return search.tuner(fn_args, lambda config: _job(config, fn_args))
 
 
-def _job(config: Mapping[str, Any]) -> classifier.Job:
+def _job(config: Mapping[str, Any], fn_args: FnArgs) -> classifier.Job:
     hparams = TabularHparams.from_config(config)
-    return classifier.Job(hparams.train, hparams.state_root, lambda transform: _task(hparams, transform))
+    return classifier.Job(
+        hparams.train, hparams.state_root, lambda transform: _task(hparams, transform, fn_args.train_files)
+    )
 
 
-def _task(hparams: TabularHparams, transform: tft.TFTransformOutput) -> classifier.Task:
+def _task(
+    hparams: TabularHparams, transform: tft.TFTransformOutput, train_files: Sequence[str]
+) -> classifier.Task:
+    regression = hparams.inputs.task == REGRESSION
+    target = _target(train_files, transform) if regression else None
     label = hparams.inputs.label_feature
     raw_spec = dict(transform.raw_feature_spec())
     layout = columns.layout({name: spec.dtype.name for name, spec in raw_spec.items()}, hparams.inputs)
@@ -64,9 +71,20 @@ def _task(hparams: TabularHparams, transform: tft.TFTransformOutput) -> classifi
         label=label,
         to_input=lambda features: tf.ensure_shape(features[columns.ROW], (layout.width,)),
         build=lambda class_count: tabular_model.build(
-            hparams, layout, category_sizes=sizes, class_count=class_count
+            hparams, layout, category_sizes=sizes, class_count=class_count, target=target
         ),
         description=[asdict(hparams.inputs), asdict(hparams.model), asdict(layout), sizes],
         preprocess={contract.SIGNATURE_EXAMPLES: preprocess},
         resources={"transform_layer": transform_layer},
+        regression=regression,
     )
+
+
+def _target(patterns: Sequence[str], transform: tft.TFTransformOutput) -> tabular_model.Target:
+    """The constant features that Transform measured, read from the first example."""
+    spec = transform.transformed_feature_spec()
+    wanted = {name: spec[name] for name in (contract.LABEL_MEAN, contract.LABEL_VARIANCE)}
+    first = next(iter(input_pipeline.read_examples(patterns, wanted).take(1)))
+    mean, variance = (float(tf.reshape(first[name], [])) for name in wanted)
+    # A label that is the same everywhere has nothing to scale by.
+    return tabular_model.Target(mean, math.sqrt(variance) or 1.0)

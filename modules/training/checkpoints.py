@@ -60,8 +60,17 @@ class CheckpointStore:
         self._folder = folder
         self._identity = dict(identity)
         self._keep = keep
+        self._parts: dict[str, CheckpointStore] = {}
         self._writer: threading.Thread | None = None
         self._failure: BaseException | None = None
+
+    def part(self, name: str) -> CheckpointStore:
+        """A store of its own for one part of the training, in a folder inside; cleared with this one."""
+        if name not in self._parts:
+            self._parts[name] = CheckpointStore(
+                self._path(name), identity={**self._identity, "part": name}, keep=self._keep
+            )
+        return self._parts[name]
 
     def latest(self) -> Checkpoint | None:
         """The latest whole checkpoint, or None.
@@ -132,6 +141,8 @@ class CheckpointStore:
     def clear(self) -> None:
         """Removes all checkpoints; what was chosen by measuring stays."""
         self.wait()
+        for part in self._parts.values():
+            part.clear()
         for step in self._steps():
             tf.io.gfile.rmtree(self._path(f"{_PREFIX}{step:010d}"))
 

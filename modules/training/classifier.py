@@ -1,4 +1,4 @@
-"""Trains a classifier from transformed examples, whatever they are of.
+"""Trains a model of classes or numbers from transformed examples, whatever they are of.
 
     run(fn_args, f"{__name__}.run_fn", Job(hparams.train, state_root, make_task))
 
@@ -12,7 +12,7 @@ import json
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,8 +22,9 @@ import tensorflow_transform as tft
 
 from modules import contract, export, input_pipeline
 from modules.hparams import TrainHparams
-from modules.training import identity, loop, splits, warm, workers
+from modules.training import identity, splits, transfer, warm, workers
 from modules.training.checkpoints import CheckpointStore, collect
+from modules.training.compression import Compression
 from modules.training.extensions import Extension
 from modules.training.report import FitReport
 from modules.training.session import Session, in_float32, prepare
@@ -36,6 +37,33 @@ def _without_extensions(model: keras.Model) -> Sequence[Extension]:
     return ()
 
 
+@dataclass(frozen=True)
+class Start:
+    """What is at hand before the training.
+
+    Attributes:
+        training: single (input, one-hot label) pairs.
+        validation: the same of the validation split.
+        examples: of `training`.
+        session: where the model lives.
+        store: of checkpoints, if any.
+    """
+
+    training: tf.data.Dataset
+    validation: tf.data.Dataset
+    examples: int
+    session: Session
+    store: CheckpointStore | None
+
+
+def _from_scratch(model: keras.Model, start: Start) -> None:
+    return None
+
+
+def _unexplained(model: keras.Model, folder: Path, class_names: Sequence[str]) -> None:
+    """Models of other things than images have no pictures."""
+
+
 def _as_it_is(model: keras.Model) -> keras.Model:
     return model
 
@@ -46,13 +74,19 @@ class Task:
 
     Attributes:
         features: transformed features that make one example.
-        label: transformed feature with the class id.
+        label: transformed feature with the class id, or for a regression the number.
         to_input: those features of one example to the model's input.
+        to_training: the same with a seed, where training takes a random part of an example.
         build: number of classes to a new model, (B, ...) float32 to (B, C) probabilities.
         description: JSON-like; two models that differ in it share no checkpoints.
         preprocess: signature -> function from raw inputs (B,) string to the model's input.
         augment: changes training batches.
         resources: what the preprocessing functions hold, to be saved with them.
+        batching: how examples come together; needed where their shapes differ.
+        prepare: gives a new model its first weights; not called where a checkpoint will.
+        regression: whether the label is a number; the model then gives (B,) float32.
+        explain: writes pictures of mistakes from the trained model, the run's folder and the class names.
+        stages: parts of the training that differ in what is frozen; none for one part.
         extend: what is added to losses and steps of a new model; called in the strategy's scope.
         finish: the trained model in float32 to the one that is written.
     """
@@ -63,8 +97,14 @@ class Task:
     build: Callable[[int], keras.Model]
     description: Any
     preprocess: Mapping[str, export.Preprocess]
+    to_training: splits.ToTraining | None = None
     augment: input_pipeline.Augment | None = None
     resources: Mapping[str, Any] = field(default_factory=dict)
+    batching: input_pipeline.Batching = input_pipeline.plain_batches
+    prepare: Callable[[keras.Model, Start], None] = _from_scratch
+    regression: bool = False
+    explain: Callable[[keras.Model, Path, Sequence[str]], Any] = _unexplained
+    stages: Sequence[transfer.Stage] = ()
     extend: Callable[[keras.Model], Sequence[Extension]] = _without_extensions
     finish: Callable[[keras.Model], keras.Model] = _as_it_is
 
@@ -84,6 +124,27 @@ class Job:
     make_task: Callable[[tft.TFTransformOutput], Task]
 
 
+@dataclass(frozen=True)
+class Fitted:
+    """What a training came to.
+
+    Attributes:
+        model: with the best weights, as it was trained.
+        task: of the job.
+        names: of the classes; none for a regression.
+        compression: what may be left to do to the model.
+        store: of checkpoints, if any.
+        report: what happened.
+    """
+
+    model: keras.Model
+    task: Task
+    names: Sequence[str]
+    compression: Compression
+    store: CheckpointStore | None
+    report: FitReport
+
+
 def run(fn_args: FnArgs, run_fn: str, job: Job) -> None:
     """Trains, then writes the SavedModel, the `.keras` model and the history.
 
@@ -96,53 +157,112 @@ def run(fn_args: FnArgs, run_fn: str, job: Job) -> None:
         TrainingError: an empty split, a label outside the vocabulary, or what
             `loop.fit` raises.
     """
-    train = job.train
-    if workers.wanted(train, os.environ):
-        workers.run(run_fn, fn_args, train)
+    if workers.wanted(job.train, os.environ):
+        workers.run(run_fn, fn_args, job.train)
         return
-    session = prepare(train)
-    transform = tft.TFTransformOutput(fn_args.transform_output)
+    session = prepare(job.train)
+    board_folder = fn_args.model_run_dir if job.train.tensorboard else ""
+    done = fit(fn_args, job, session, board_folder=board_folder)
+    if session.is_chief:
+        plain = _servable(done.model, session, lambda: done.task.build(len(done.names)))
+        served = done.compression.finish(done.task.finish(plain))
+        _save(fn_args, served, done.names, done.task, done.report)
+        if done.store is not None:
+            done.store.clear()
+
+
+def fit(
+    fn_args: FnArgs,
+    job: Job,
+    session: Session,
+    *,
+    board_folder: str = "",
+    echo: Callable[[str], None] = print,
+) -> Fitted:
+    """Reads the data, builds the model and trains it; writes nothing but checkpoints.
+
+    Args:
+        fn_args: TFX's, of a Trainer or a Tuner.
+        job: what to train.
+        session: of `prepare`.
+        board_folder: for TensorBoard; empty for none.
+        echo: takes progress lines.
+
+    Raises:
+        TrainingError: see `run`.
+    """
+    train = job.train
+    transform = tft.TFTransformOutput(fn_args.transform_graph_path)
     task = job.make_task(transform)
-    data = splits.load(fn_args, transform, task)
-    names = data.names
+    names = [] if task.regression else _class_names(transform)
+    sources = _sources(fn_args, transform, task, names)
+    loaded = splits.load(sources, train, augment=task.augment, work_folder=job.state_root)
     with session.scope():
         model = task.build(len(names))
-        base_model = fn_args.base_model if train.warm_start else None
-        if base_model:
-            warm.load(model, base_model)
-        extensions = task.extend(model)
-    store = _store(fn_args, train, job.state_root, [task.description, names])
-    report = loop.fit(
+        last_epochs = task.stages[-1].epochs if task.stages else train.epochs
+        compression = Compression(
+            model, replace(train, epochs=last_epochs), names, replicas=session.placement.replicas
+        )
+        extensions = [*task.extend(model), *compression.extensions]
+    base_model = fn_args.base_model if train.warm_start else None
+    store = _store(fn_args, job, [task.description, names], base_model)
+    if base_model:
+        warm.load(model, base_model)
+    elif store is None or store.latest() is None:
+        task.prepare(
+            model, Start(loaded.pairs, loaded.validation_pairs, sum(loaded.class_counts), session, store)
+        )
+    report = transfer.fit(
         model,
-        data.stream(train, task.augment),
-        input_pipeline.evaluation_batches(data.validation, batch_size=train.batch_size),
+        task.stages,
+        loaded.stream,
+        loaded.validation,
         session,
         store=store,
-        class_counts=data.class_counts,
+        class_counts=loaded.class_counts,
         extensions=extensions,
-        board_folder=fn_args.model_run_dir if train.tensorboard else "",
+        board_folder=board_folder,
+        echo=echo,
     )
-    if session.is_chief:
-        served = task.finish(_servable(model, session, lambda: task.build(len(names))))
-        _save(fn_args, served, names, task, report)
-        if store is not None:
-            store.clear()
+    report = replace(report, choices={**report.choices, "input": loaded.record})
+    return Fitted(model, task, names, compression, store, report)
 
 
-def _store(fn_args: FnArgs, train: TrainHparams, state_root: str, description: Any) -> CheckpointStore | None:
+def _class_names(transform: tft.TFTransformOutput) -> list[str]:
+    return [name.decode() for name in transform.vocabulary_by_name(contract.LABEL_VOCABULARY)]
+
+
+def _sources(
+    fn_args: FnArgs, transform: tft.TFTransformOutput, task: Task, names: Sequence[str]
+) -> splits.Sources:
+    spec = transform.transformed_feature_spec()
+    return splits.Sources(
+        train=fn_args.train_files,
+        validation=fn_args.eval_files,
+        features={name: spec[name] for name in task.features},
+        label=(task.label, spec[task.label]),
+        class_names=names,
+        to_input=task.to_input,
+        to_training=task.to_training,
+        batching=task.batching,
+    )
+
+
+def _store(fn_args: FnArgs, job: Job, description: Any, base_model: str | None) -> CheckpointStore | None:
     """Where this training's checkpoints lie: the same folder in every execution of the same training."""
-    if not state_root:
+    if not job.state_root:
         return None
     parts = {
         "model": identity.digest(description),
         "data": identity.files_digest([*fn_args.train_files, *fn_args.eval_files]),
-        "settings": identity.settings_digest(train),
+        "settings": identity.settings_digest(job.train),
     }
-    if train.warm_start and fn_args.base_model:
-        parts["start"] = identity.files_digest([str(warm.keras_path(fn_args.base_model))])
-    collect(str(Path(state_root).parent), train.checkpoint.max_age_days, time.time())
-    folder = f"{state_root}/{identity.combined(parts)}"
-    return CheckpointStore(folder, identity=parts, keep=train.checkpoint.keep)
+    if base_model:
+        parts["start"] = identity.files_digest([str(warm.keras_path(base_model))])
+    checkpoint = job.train.checkpoint
+    collect(str(Path(job.state_root).parent), checkpoint.max_age_days, time.time())
+    folder = f"{job.state_root}/{identity.combined(parts)}"
+    return CheckpointStore(folder, identity=parts, keep=checkpoint.keep)
 
 
 def _servable(model: keras.Model, session: Session, build: Callable[[], keras.Model]) -> keras.Model:
@@ -161,3 +281,4 @@ def _save(
     run_dir = Path(fn_args.model_run_dir)
     run_dir.mkdir(parents=True, exist_ok=True)
     (run_dir / contract.HISTORY_FILE).write_text(json.dumps(report.to_json(), indent=1))
+    task.explain(model, run_dir, class_names)

@@ -19,15 +19,14 @@ from typing import TYPE_CHECKING, Any
 
 import keras
 import keras_tuner
-import tensorflow_transform as tft
 from keras_tuner import errors as tuner_errors
 from keras_tuner.engine import base_tuner
 
-from modules import input_pipeline
 from modules.errors import TrainingError
 from modules.hparams import CheckpointHparams, TrainHparams
-from modules.training import classifier, identity, loop, splits, tuned
+from modules.training import classifier, identity, loop, tuned
 from modules.training.checkpoints import SEARCH_PREFIX
+from modules.training.report import FitReport
 from modules.training.session import prepare
 
 if TYPE_CHECKING:
@@ -35,8 +34,9 @@ if TYPE_CHECKING:
     from tfx.components.tuner.component import TunerFnResult
 
 MakeJob = Callable[[Mapping[str, Any]], classifier.Job]
+Fit = Callable[[classifier.Job], FitReport]
 
-DIRECTIONS = {"val_loss": "min", "val_accuracy": "max"}
+DIRECTIONS = {"val_loss": "min", "val_accuracy": "max", "val_mean_absolute_error": "min"}
 _EPOCHS = "tuner/epochs"
 _COMPLETED = "COMPLETED"
 _ADVICE = "Narrow tune.space: a learning rate that is too high is the most common reason."
@@ -50,20 +50,23 @@ def tuner(fn_args: FnArgs, make_job: MakeJob) -> TunerFnResult:
         make_job: from a trainer's configuration, with a trial's values, to the training.
 
     Raises:
-        TrainingError: a split is empty, or has a label that training has not.
+        TypeError: a setting is unknown.
     """
     from tfx.components.tuner.component import TunerFnResult
+
+    def fit(job: classifier.Job) -> FitReport:
+        # Trials keep no checkpoints, and are no part of a cluster.
+        session = prepare(job.train, environment={})
+        return classifier.fit(fn_args, replace(job, state_root=""), session, echo=lambda line: None).report
 
     config = dict(fn_args.custom_config)
     tune = config.pop(tuned.TUNE)
     job = make_job(config)
-    transform = tft.TFTransformOutput(fn_args.transform_graph_path)
-    data = splits.load(fn_args, transform, job.make_task(transform))
     folder = fn_args.working_dir
     if job.state_root:
         files = identity.files_digest([*fn_args.train_files, *fn_args.eval_files])
         folder = f"{job.state_root}/{SEARCH_PREFIX}{identity.digest([config, tune, files])[:16]}"
-    trials = Trials(config, tune, make_job, transform, data, folder, seed=job.train.seed)
+    trials = Trials(config, tune, make_job, fit, folder, seed=job.train.seed)
     return TunerFnResult(tuner=trials, fit_kwargs={"verbose": 0})
 
 
@@ -117,13 +120,12 @@ class Trials(base_tuner.BaseTuner):
         config: Mapping[str, Any],
         tune: Mapping[str, Any],
         make_job: MakeJob,
-        transform: tft.TFTransformOutput,
-        data: splits.Splits,
+        fit: Fit,
         folder: str,
         *,
         seed: int,
     ) -> None:
-        self._config, self._make_job, self._transform, self._data = config, make_job, transform, data
+        self._config, self._make_job, self._fit = config, make_job, fit
         self._objective = tune["objective"]
         self._epochs = tune["epochs"] or config["train"]["epochs"]
         self._failure = ""
@@ -155,33 +157,16 @@ class Trials(base_tuner.BaseTuner):
         train = alone(job.train, epochs=int(values.get(_EPOCHS, self._epochs)))
         keras.backend.clear_session()
         try:
-            history, best_epoch = self._fit(train, job)
+            report = self._fit(replace(job, train=train))
         except TrainingError as error:
             self._failure = error.headline
             if error.headline != loop.NOT_FINITE:
                 raise tuner_errors.FatalError(error.headline) from error
             raise tuner_errors.FailedTrialError(error.headline) from error
         shown = {name: value for name, value in values.items() if not name.startswith("tuner/")}
-        score = history[self._objective][best_epoch - 1]
+        score = report.history[self._objective][report.best_epoch - 1]
         print(f"trial {trial.trial_id}: {shown}: {self._objective} {score:.4f}", flush=True)
         return {self._objective: score}
-
-    def _fit(self, train: TrainHparams, job: classifier.Job) -> tuple[dict[str, list[float]], int]:
-        session = prepare(train, environment={})
-        task = job.make_task(self._transform)
-        with session.scope():
-            model = task.build(len(self._data.names))
-            extensions = task.extend(model)
-        report = loop.fit(
-            model,
-            self._data.stream(train, task.augment),
-            input_pipeline.evaluation_batches(self._data.validation, batch_size=train.batch_size),
-            session,
-            class_counts=self._data.class_counts,
-            extensions=extensions,
-            echo=lambda line: None,
-        )
-        return report.history, report.best_epoch
 
 
 def alone(train: TrainHparams, *, epochs: int) -> TrainHparams:

@@ -1,120 +1,227 @@
-"""The two splits of a classifier's training, from transformed examples.
+"""Training and validation split, cached where that pays, with labels checked.
 
-    data = load(fn_args, transform, task)
-    data.stream(hparams.train, task.augment), data.validation, data.names
+    loaded = load(sources, hparams.train, augment=augment, work_folder="state/")
+    loop.fit(model, loaded.stream, loaded.validation, session, class_counts=loaded.class_counts)
 
-Each split is read once to check its labels, which fills its cache.
+What is done to an example once (decoding, one-hot labels) is done before the
+cache, what is random after it. Where the cache is off, encoded examples are
+shuffled and made into the model's input in parallel behind that.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
-import tensorflow_transform as tft
 
-from modules import contract, input_pipeline
+from modules import input_pipeline
 from modules.errors import TrainingError
 from modules.hparams import TrainHparams
+from modules.training import caching
 
-if TYPE_CHECKING:
-    from tfx.components import FnArgs
+ToInput = Callable[[dict[str, tf.Tensor]], tf.Tensor]
+ToTraining = Callable[[dict[str, tf.Tensor], tf.Tensor], tf.Tensor]
 
-
-class Readable(Protocol):
-    """What is needed of a task to read its data."""
-
-    @property
-    def features(self) -> tuple[str, ...]: ...
-
-    @property
-    def label(self) -> str: ...
-
-    @property
-    def to_input(self) -> Callable[[dict[str, tf.Tensor]], tf.Tensor]: ...
+_SHUFFLE_BYTES = 1 << 30
+_LEAST_SHUFFLED = 1_000
 
 
 @dataclass(frozen=True)
-class Splits:
-    """Single (input, one-hot label) pairs of both splits.
+class Sources:
+    """Where the examples are, and how one becomes what the model takes.
 
     Attributes:
-        training: cached in memory.
-        validation: cached in memory.
-        names: of the classes.
-        class_counts: training examples of each.
+        train: globs of the training split's files.
+        validation: globs of the validation split's files.
+        features: parse specifications of the features that make an example.
+        label: name and parse specification of the class id, or for a regression of the number.
+        class_names: by id; none for a regression.
+        to_input: features of one example to the model's input.
+        to_training: the same with a seed (2,) int64, where what is random must come
+            before the input is made (a random part of a picture); None else.
+        batching: how examples come together.
     """
 
-    training: tf.data.Dataset
+    train: Sequence[str]
+    validation: Sequence[str]
+    features: Mapping[str, Any]
+    label: tuple[str, Any]
+    class_names: Sequence[str]
+    to_input: ToInput
+    to_training: ToTraining | None = None
+    batching: input_pipeline.Batching = input_pipeline.plain_batches
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """What training is given.
+
+    Attributes:
+        stream: of the training split.
+        validation: batches in order.
+        pairs: single (input, one-hot label) pairs of the training split, with nothing random.
+        validation_pairs: the same of the validation split.
+        class_counts: training examples of each class; of a regression, of all.
+        record: examples, bytes of an example as the model takes it, and the cache.
+    """
+
+    stream: input_pipeline.TrainingStream
     validation: tf.data.Dataset
-    names: list[str]
+    pairs: tf.data.Dataset
+    validation_pairs: tf.data.Dataset
     class_counts: list[int]
-
-    def stream(
-        self, train: TrainHparams, augment: input_pipeline.Augment | None
-    ) -> input_pipeline.TrainingStream:
-        """The training split in batches."""
-        return input_pipeline.TrainingStream(
-            self.training,
-            examples=sum(self.class_counts),
-            batch_size=train.batch_size,
-            seed=train.seed,
-            augment=augment,
-        )
+    record: dict[str, Any]
 
 
-def load(fn_args: FnArgs, transform: tft.TFTransformOutput, task: Readable) -> Splits:
-    """Reads and checks both splits.
+def load(
+    sources: Sources, train: TrainHparams, *, augment: input_pipeline.Augment | None, work_folder: str
+) -> Loaded:
+    """Counts both splits, decides about the cache and fills it.
+
+    Args:
+        sources: see `Sources`.
+        train: batch size, seed and cache.
+        augment: of training batches.
+        work_folder: for a cache on disk; empty for the system's temporary folder.
 
     Raises:
-        TrainingError: a split is empty, or has a label that training has not.
+        TrainingError: a split is empty, or has a label that the training split has not.
     """
-    names = [name.decode() for name in transform.vocabulary_by_name(contract.LABEL_VOCABULARY)]
-    training = _split(fn_args.train_files, transform, task, len(names))
-    validation = _split(fn_args.eval_files, transform, task, len(names))
-    class_counts = count_classes(training, "train", names)
-    count_classes(validation, "validation", names)
-    return Splits(training, validation, names, class_counts)
+    count = count_classes if sources.class_names else count_numbers
+    counts = count(_labels(sources, sources.train), "train", sources.class_names)
+    held_out = count(_labels(sources, sources.validation), "validation", sources.class_names)
+    made = _made(sources, sources.validation)
+    item_bytes = caching.element_bytes(made.element_spec)
+    cache = caching.choose(train.cache, item_bytes * (sum(counts) + sum(held_out)), work_folder)
+    stream = _stream(sources, train, cache, sum(counts), item_bytes, augment)
+    kept = cache.apply(made)
+    validation = input_pipeline.evaluation_batches(
+        kept, batch_size=train.batch_size, batching=sources.batching
+    )
+    record = {"examples": sum(counts), "bytes_per_example": item_bytes, "cache": cache.kind}
+    return Loaded(
+        stream,
+        validation,
+        stream.dataset if stream.unchanged is None else stream.unchanged,
+        kept,
+        counts,
+        record,
+    )
 
 
-def _split(
-    patterns: Sequence[str], transform: tft.TFTransformOutput, task: Readable, class_count: int
-) -> tf.data.Dataset:
-    """Single (input, one-hot label) pairs, made once and kept in memory."""
-    spec = transform.transformed_feature_spec()
-    wanted = {name: spec[name] for name in (*task.features, task.label)}
+def _stream(
+    sources: Sources,
+    train: TrainHparams,
+    cache: caching.Cache,
+    examples: int,
+    item_bytes: int,
+    augment: input_pipeline.Augment | None,
+) -> input_pipeline.TrainingStream:
+    to_training = sources.to_training
+    own_batches = sources.batching is not input_pipeline.plain_batches
+    if to_training is None and (cache.kind != "off" or own_batches):
+        dataset, each, unchanged = cache.apply(_made(sources, sources.train)), None, None
+    else:
+        dataset = _encoded(sources, sources.train)
+        unchanged = _made(sources, sources.train)
+        if to_training is not None and cache.kind == "memory":
+            dataset = cache.apply(dataset)
 
-    def pair(features: dict[str, tf.Tensor]) -> tuple[tf.Tensor, tf.Tensor]:
-        return task.to_input(features), tf.one_hot(tf.reshape(features[task.label], []), class_count)
+        def each(features: Any, label: tf.Tensor, *, seed: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+            made = to_training(features, seed) if to_training else sources.to_input(features)
+            return made, label
 
-    dataset = input_pipeline.read_examples(patterns, wanted)
-    return dataset.map(pair, num_parallel_calls=input_pipeline.AUTOTUNE).cache()
+    return input_pipeline.TrainingStream(
+        dataset,
+        examples=examples,
+        batch_size=train.batch_size,
+        seed=train.seed,
+        augment=augment,
+        each=each,
+        unchanged=unchanged,
+        batching=sources.batching,
+        # Of the settings alone, not of this machine's memory or cache: the order
+        # must be the same where a training goes on.
+        shuffle_buffer=max(_LEAST_SHUFFLED, _SHUFFLE_BYTES // max(item_bytes, 1)),
+    )
 
 
-def count_classes(dataset: tf.data.Dataset, split: str, class_names: Sequence[str]) -> list[int]:
-    """Reads the split once (which fills its cache), checks labels, and counts each class.
+def _encoded(sources: Sources, patterns: Sequence[str]) -> tf.data.Dataset:
+    """Single (features, label) pairs: one-hot labels, or numbers."""
+    name, spec = sources.label
+    parsed = input_pipeline.read_examples(patterns, {**sources.features, name: spec})
+
+    def pair(example: dict[str, tf.Tensor]) -> tuple[dict[str, tf.Tensor], tf.Tensor]:
+        label = tf.reshape(example[name], [])
+        if sources.class_names:
+            label = tf.one_hot(label, len(sources.class_names))
+        return {key: example[key] for key in sources.features}, label
+
+    return parsed.map(pair, num_parallel_calls=input_pipeline.AUTOTUNE)
+
+
+def _made(sources: Sources, patterns: Sequence[str]) -> tf.data.Dataset:
+    """Single (input, label) pairs: one-hot labels, or numbers."""
+    return _encoded(sources, patterns).map(
+        lambda features, label: (sources.to_input(features), label),
+        num_parallel_calls=input_pipeline.AUTOTUNE,
+    )
+
+
+def _labels(sources: Sources, patterns: Sequence[str]) -> tf.data.Dataset:
+    name, spec = sources.label
+    parsed = input_pipeline.read_examples(patterns, {name: spec})
+    return parsed.map(lambda example: tf.reshape(example[name], []))
+
+
+def count_classes(labels: tf.data.Dataset, split: str, class_names: Sequence[str]) -> list[int]:
+    """Counts each class of single class ids () int64.
 
     Raises:
         TrainingError: the split is empty, or has a label that training has not.
     """
-    count = 0
     counts = np.zeros(len(class_names), np.int64)
-    for _, labels in dataset.batch(1024).as_numpy_iterator():
-        if not np.all(labels.sum(axis=1) == 1):
+    for ids in labels.batch(4096).as_numpy_iterator():
+        unknown = (ids < 0) | (ids >= len(class_names))
+        if unknown.any():
             raise TrainingError(
                 f"The {split} split has a label that the training split has not",
-                place=f"split {split}, example {count + int(np.argmin(labels.sum(axis=1)))}",
+                place=f"split {split}, example {int(counts.sum()) + int(np.argmax(unknown))}",
                 remedy=f"Classes seen in training: {', '.join(class_names)}. Correct the label, or add data.",
             )
-        count += len(labels)
-        counts += labels.sum(axis=0).astype(np.int64)
-    if not count:
-        raise TrainingError(
-            f"The {split} split is empty",
-            place=f"split {split}",
-            remedy="Give it a larger share (data.splits), or more data.",
-        )
+        counts += np.bincount(ids, minlength=len(class_names))
+    if not counts.sum():
+        raise _empty(split)
     return [int(value) for value in counts]
+
+
+def count_numbers(labels: tf.data.Dataset, split: str, class_names: Sequence[str]) -> list[int]:
+    """Counts single numbers () float32.
+
+    Raises:
+        TrainingError: the split is empty, or has a label that is no finite number.
+    """
+    count = 0
+    for values in labels.batch(4096).as_numpy_iterator():
+        finite = np.isfinite(values)
+        if not finite.all():
+            raise TrainingError(
+                f"The {split} split has a label that is no finite number",
+                place=f"split {split}, example {count + int(np.argmin(finite))}",
+                remedy="Correct the label, or leave the example out.",
+            )
+        count += len(values)
+    if not count:
+        raise _empty(split)
+    return [count]
+
+
+def _empty(split: str) -> TrainingError:
+    return TrainingError(
+        f"The {split} split is empty",
+        place=f"split {split}",
+        remedy="Give it a larger share (data.splits), or more data.",
+    )

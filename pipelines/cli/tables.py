@@ -30,6 +30,8 @@ def print_summary(console: Console, summary: Summary) -> None:
         console.print(f"Chosen      {summary.chosen}: {summary.reason}", highlight=False, soft_wrap=True)
     if summary.accuracy is not None:
         console.print(f"Accuracy    {_metric_line(summary)}", highlight=False, soft_wrap=True)
+    if summary.error is not None:
+        console.print(f"Error       {_error_line(summary)}", highlight=False, soft_wrap=True)
     for failure in summary.failures:
         console.print(f"            not met: {failure}", highlight=False, style="red")
     if summary.infra_figures:
@@ -62,6 +64,13 @@ def _tuning_line(tuning: Mapping[str, Any]) -> str:
 
 def _tuned_value(value: Any) -> str:
     return f"{value:.4g}" if isinstance(value, float) else str(value).removeprefix("json:")
+
+
+def _error_line(summary: Summary) -> str:
+    text = f"{summary.error:.4g} on the test split (mean absolute)"
+    if summary.baseline_error is not None:
+        return f"{text}, against {summary.baseline_error:.4g} of the latest blessed model"
+    return f"{text} (no earlier model to compare with)"
 
 
 def _infra_line(figures: Mapping[str, Any]) -> str:
@@ -98,11 +107,17 @@ _COLUMNS = (
     ("size kB", "right"),
     ("batch 1 ms", "right"),
     ("latency ratio", "right"),
-    ("accuracy", "right"),
+    ("accuracy or error", "right"),
     ("agree", "right"),
     ("drop at most", "right"),
     ("verdict", "left"),
 )
+
+
+def quality(figures: Mapping[str, Any]) -> str:
+    """A candidate's accuracy, or the mean absolute error of a regression."""
+    errors = figures.get("errors")
+    return f"{errors['mean_absolute']:.4g}" if errors else f"{figures['accuracy']:.4f}"
 
 
 def _figures(candidate: Mapping[str, Any]) -> tuple[str, ...]:
@@ -113,7 +128,7 @@ def _figures(candidate: Mapping[str, Any]) -> tuple[str, ...]:
         f"{figures['size_bytes'] / 1000:.0f}",
         f"{figures['latency_ms_p50']:.2f}",
         f"{median(figures['latency_ratios']):.2f}",
-        f"{figures['accuracy']:.4f}",
+        quality(figures),
         f"{figures['agreement']:.4f}",
         f"{candidate['drop_bound']:.2f}",
     )

@@ -7,6 +7,7 @@ judged.confusion, judged.mistakes
 from __future__ import annotations
 
 import base64
+import hashlib
 import io
 import json
 from collections.abc import Iterable, Sequence
@@ -14,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from modules import contract
 from pipelines.lineage import record
 from pipelines.lineage.view import RunView
 from pipelines.report import records
@@ -32,6 +34,7 @@ class Mistake:
         predicted: the model's.
         score: the model's probability of its class.
         image: a `data:` address of a small PNG, or empty.
+        saliency: the same, of where the model looked, or empty.
         text: other features, where there is no image.
         origin: the input file it came from, or empty.
     """
@@ -40,6 +43,7 @@ class Mistake:
     predicted: str
     score: float
     image: str
+    saliency: str
     text: str
     origin: str
 
@@ -101,13 +105,14 @@ def _judge(
         if pair[0] != pair[1]:
             wrong.append((float(row[top]), classes[top], example))
     wrong.sort(key=lambda item: -item[0])
-    files = _files_by_group(view)
+    files, pictures = _files_by_group(view), _pictures(view)
     mistakes = [
         Mistake(
             example.text(label_feature),
             predicted,
             score,
             _thumbnail(example.raw(image_feature)),
+            pictures.get(hashlib.sha256(example.raw(image_feature)).hexdigest(), {}).get(predicted, ""),
             _other_text(example, label_feature, image_feature),
             files.get(_group(example.shard), ""),
         )
@@ -134,6 +139,24 @@ def _files_by_group(view: RunView) -> dict[int, str]:
     return {group: paths[0] for group, paths in found.items() if len(paths) == 1}
 
 
+def _pictures(view: RunView) -> dict[str, dict[str, str]]:
+    """Digest of an encoded image -> class it was taken for -> where the Trainer's model looked."""
+    artifact = view.output("Trainer", "model_run")
+    folder = Path(artifact.uri, contract.SALIENCY_FOLDER) if artifact else None
+    if folder is None or not (folder / contract.SALIENCY_INDEX).is_file():
+        return {}
+    index = json.loads((folder / contract.SALIENCY_INDEX).read_text())
+    return {
+        digest: {item["predicted"]: _png_address((folder / item["file"]).read_bytes())}
+        for digest, item in index.items()
+        if (folder / item["file"]).is_file()
+    }
+
+
+def _png_address(data: bytes) -> str:
+    return f"data:image/png;base64,{base64.b64encode(data).decode()}"
+
+
 def _group(shard: str) -> int:
     """`data_tfrecord-000003-00000.gz` -> 3; -1 for a file of another name."""
     parts = shard.split("-")
@@ -153,7 +176,7 @@ def _thumbnail(data: bytes) -> str:
             image.convert("RGB").save(buffer, format="PNG")
     except (UnidentifiedImageError, OSError, Image.DecompressionBombError):
         return ""
-    return f"data:image/png;base64,{base64.b64encode(buffer.getvalue()).decode()}"
+    return _png_address(buffer.getvalue())
 
 
 def _other_text(example: records.Example, label: str, image: str) -> str:

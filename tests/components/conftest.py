@@ -18,7 +18,7 @@ def contract() -> Contract:
         core=names.CORE_FUNCTION,
         class_names=names.CLASS_NAMES_FUNCTION,
         preprocessing=names.PREPROCESSING_MODULE,
-        signatures=names.PREPROCESS_FUNCTIONS,
+        signatures={name: names.PREPROCESS_FUNCTIONS[name] for name in names.FAMILY_SIGNATURES["image"]},
         scores=names.OUTPUT_SCORES,
         classes=names.OUTPUT_CLASSES,
     )
@@ -36,7 +36,7 @@ def model_uri(tmp_path_factory) -> Path:
     from modules.image.decode import decode_images
 
     keras.utils.set_random_seed(3)
-    hparams = ImageModelHparams("separable_resnet", 8, 8, 1, (16, 32), 1, 0.0, 0)
+    hparams = ImageModelHparams("separable_resnet", 8, 8, 1, (16, 32), 1, 0.0)
     model = image_model.build(hparams, class_count=3, mean=[100.0], variance=[4000.0])
     folder = tmp_path_factory.mktemp("model")
     spec = {"image": tf.io.FixedLenFeature([], tf.string)}

@@ -6,10 +6,12 @@ import os
 from pathlib import Path
 
 import pytest
+from pydantic import ValidationError
 
 from pipelines import inputs
 from pipelines.config import Experiment
 from pipelines.errors import InputError
+from pipelines.stages import Data
 from pipelines.workspace import Workspace
 
 
@@ -129,3 +131,25 @@ def test_digits_are_written_once_and_are_the_scans(resolve) -> None:
     assert (pixels == (load_digits().images[0] * 255 / 16).round()).all()
     assert parsed["label"].numpy() == b"0"
     assert sum(1 for _ in tf.data.TFRecordDataset(files)) == 1797
+
+
+def test_a_tsv_of_any_name_when_the_format_is_named(tmp_path, resolve) -> None:
+    (tmp_path / "questions.txt").touch()
+    request = resolve(path=str(tmp_path / "questions.txt"), format="tsv").request
+    assert (request.format, request.options["delimiter"]) == ("csv", "\t")
+
+
+def test_what_every_record_must_have_goes_by_family() -> None:
+    data = Data(path="a.csv", text="question", text_pair="answer", label="kind")
+    assert [(rule.name, rule.kind) for rule in inputs.RULES["text"](data)] == [
+        ("question", "text"),
+        ("answer", "text"),
+        ("kind", "string"),
+    ]
+    assert [rule.name for rule in inputs.RULES["text"](Data(path="a.csv"))] == ["text", "label"]
+    assert [(rule.name, rule.kind) for rule in inputs.RULES["tabular"](data)] == [("kind", "any")]
+
+
+def test_encodings_that_do_not_exist_are_refused(resolve) -> None:
+    with pytest.raises(ValidationError, match="is no encoding of texts"):
+        resolve(path="a.csv", encoding="klingon")

@@ -20,6 +20,8 @@ COLUMNAR: dict[str, columnar.Batches] = {
     "jsonl": columnar.json_batches,
 }
 FORMATS = ("tfrecord", "csv", *COLUMNAR, "images")
+TEXTUAL = ("text", "string")
+"""Kinds of feature rules whose columns are read as bytes."""
 
 
 def column_kinds(request: Request) -> dict[str, str]:
@@ -29,11 +31,14 @@ def column_kinds(request: Request) -> dict[str, str]:
         DataError: a file cannot be read.
     """
     if request.format == "csv":
-        return tables.merge(csv.kinds(source, request.options) for source in request.sources)
-    if request.format in COLUMNAR:
+        found = tables.merge(csv.kinds(source, request) for source in request.sources)
+    elif request.format in COLUMNAR:
         batches = COLUMNAR[request.format]
-        return tables.merge(columnar.kinds(batches, source, request.options) for source in request.sources)
-    return {}
+        found = tables.merge(columnar.kinds(batches, source, request) for source in request.sources)
+    else:
+        return {}
+    # A text that looks like a number is a text all the same.
+    return {**found, **{rule.name: tables.STRING for rule in request.features if rule.kind in TEXTUAL}}
 
 
 def open_reader(request: Request, kinds: tables.Kinds) -> Callable[[Source], Iterator[Batch]]:

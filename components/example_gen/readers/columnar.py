@@ -58,25 +58,40 @@ def json_batches(path: str, options: Mapping[str, str]) -> Iterator[tuple[pa.Rec
     """The objects of a JSON Lines file, in batches; lines that are none are faults."""
     rows: list[dict[str, Any]] = []
     bad: list[Fault] = []
-    with open(path, "rb") as file:
-        for number, line in enumerate(file):
-            row = _json_object(line, options.get("encoding", "utf-8"))
-            if isinstance(row, str):
-                bad.append(Fault(number, row, line))
-                rows.append({})
-            else:
-                rows.append(row)
-            if len(rows) == BATCH_RECORDS:
-                yield _from_rows(rows), bad
-                rows, bad = [], []
+    for number, line in enumerate(_lines(path, options.get("encoding", "utf-8"))):
+        row = _json_object(line, options.get("encoding", "utf-8"))
+        if isinstance(row, str):
+            bad.append(Fault(number, row, line))
+            rows.append({})
+        else:
+            rows.append(row)
+        if len(rows) == BATCH_RECORDS:
+            yield _from_rows(rows), bad
+            rows, bad = [], []
     if rows:
         yield _from_rows(rows), bad
+
+
+def _lines(path: str, encoding: str) -> Iterator[bytes]:
+    """The lines as bytes; a file in UTF-16 or UTF-32 is cut where its characters say."""
+    newline = "\n".encode(encoding)
+    if newline == b"\n":
+        with open(path, "rb") as file:
+            yield from file
+        return
+    # Of such an encoding the codec may write a mark first, which each line then has, as the whole file had.
+    try:
+        with open(path, encoding=encoding, newline="\n") as text:
+            for line in text:
+                yield line.encode(encoding)
+    except UnicodeError as error:
+        raise _unreadable("JSON Lines", path, error) from error
 
 
 def _json_object(line: bytes, encoding: str) -> dict[str, Any] | str:
     """The object of one line, or what is wrong with it."""
     try:
-        row = json.loads(line.decode(encoding))
+        row = json.loads(line.decode(encoding).removeprefix("\ufeff"))
     except UnicodeDecodeError:
         return f"a line is no {encoding} text"
     except ValueError:
@@ -103,13 +118,16 @@ def _column(values: list[Any]) -> pa.Array:
         return pa.array([None if value is None else str(value) for value in values])
 
 
-def kinds(batches: Batches, source: Source, options: Mapping[str, str]) -> dict[str, str]:
+def kinds(batches: Batches, source: Source, request: Request) -> dict[str, str]:
     """The kind of each column of one file.
 
     Raises:
         DataError: a column cannot be a feature.
     """
-    return tables.merge(_batch_kinds(batch, source.path) for batch, _ in batches(source.path, options))
+    return tables.merge(
+        _batch_kinds(tables.without_missing(batch, request.missing_values), source.path)
+        for batch, _ in batches(source.path, request.options)
+    )
 
 
 def _batch_kinds(batch: pa.RecordBatch, path: str) -> dict[str, str]:
@@ -131,7 +149,8 @@ def _batch_kinds(batch: pa.RecordBatch, path: str) -> dict[str, str]:
 def read(batches: Batches, source: Source, request: Request, kinds: tables.Kinds) -> Iterator[Batch]:
     """Reads one file; rows without a value that they must have are faults."""
     first = 0
-    for batch, bad in batches(source.path, request.options):
+    for raw, bad in batches(source.path, request.options):
+        batch = tables.without_missing(raw, request.missing_values)
         found = tables.to_examples(batch, kinds, request, first)
         # A line that could not be read stands in the batch as an empty row.
         unread = {fault.number for fault in bad}

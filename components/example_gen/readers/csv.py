@@ -19,25 +19,61 @@ from components.example_gen.request import Request, Source
 _BLOCK_BYTES = 4 << 20
 
 
-def kinds(source: Source, options: Mapping[str, str]) -> dict[str, str]:
+def kinds(source: Source, request: Request) -> dict[str, str]:
     """The kind of each column of one file."""
-    return tables.merge(tables.text_kinds(batch) for batch, _ in _batches(source.path, options))
+    return tables.merge(tables.text_kinds(_as_text(raw)[0]) for raw, _ in _batches(source.path, request))
 
 
 def read(source: Source, request: Request, kinds: tables.Kinds) -> Iterator[Batch]:
-    """Reads one file; rows with another number of cells than the header are faults.
+    """Reads one file; rows with another number of cells than the header, or with bytes that are
+    no UTF-8, are faults.
 
-    Rows are numbered from 0, the header and bad rows not counted among the good.
+    Rows are numbered from 0, the header and rows of another length not counted among the good.
     """
     first = 0
-    for batch, bad in _batches(source.path, request.options):
+    for raw, bad in _batches(source.path, request):
+        batch, undecodable = _as_text(raw)
         found = tables.to_examples(batch, kinds, request, first)
+        records = tuple(item for item in found.records if item[0] - first not in undecodable)
+        faults = tuple(fault for fault in found.faults if fault.number - first not in undecodable)
+        unread = tuple(Fault(first + row, *what) for row, what in undecodable.items())
         first += batch.num_rows
-        yield Batch(found.records, (*bad, *found.faults))
+        yield Batch(records, (*bad, *unread, *faults))
 
 
-def _batches(path: str, options: Mapping[str, str]) -> Iterator[tuple[pa.RecordBatch, list[Fault]]]:
-    """Batches of text columns, with the rows that could not be read since the last."""
+def _as_text(batch: pa.RecordBatch) -> tuple[pa.RecordBatch, dict[int, tuple[str, bytes]]]:
+    """Columns of bytes as columns of text; and row -> (reason, cell) where a cell is no UTF-8.
+
+    Such a cell is missing in the result.
+    """
+    undecodable: dict[int, tuple[str, bytes]] = {}
+    columns = []
+    for name, column in zip(batch.schema.names, batch.columns, strict=True):
+        try:
+            columns.append(column.cast(pa.string()))
+        except pa.ArrowInvalid:
+            cells = [_decoded(cell) for cell in column.to_pylist()]
+            for row in (row for row, cell in enumerate(cells) if isinstance(cell, bytes)):
+                undecodable.setdefault(
+                    row,
+                    (f"column {name!r} is no UTF-8 text (data.encoding sets another)", column[row].as_py()),
+                )
+            columns.append(
+                pa.array([None if isinstance(cell, bytes) else cell for cell in cells], pa.string())
+            )
+    return pa.RecordBatch.from_arrays(columns, batch.schema.names), undecodable
+
+
+def _decoded(cell: bytes | None) -> str | bytes | None:
+    try:
+        return cell if cell is None else cell.decode("utf-8")
+    except UnicodeDecodeError:
+        return cell
+
+
+def _batches(path: str, request: Request) -> Iterator[tuple[pa.RecordBatch, list[Fault]]]:
+    """Batches of columns of bytes, with the rows that could not be read since the last."""
+    options = request.options
     bad: list[Fault] = []
 
     def note(row: csv.InvalidRow) -> str:
@@ -55,7 +91,7 @@ def _batches(path: str, options: Mapping[str, str]) -> Iterator[tuple[pa.RecordB
             parse_options=csv.ParseOptions(
                 delimiter=options.get("delimiter", ","), newlines_in_values=True, invalid_row_handler=note
             ),
-            convert_options=_convert_options(path, options),
+            convert_options=_convert_options(path, request),
         )
         for batch in reader:
             yield batch, list(bad)
@@ -63,7 +99,7 @@ def _batches(path: str, options: Mapping[str, str]) -> Iterator[tuple[pa.RecordB
         if bad:
             yield (
                 pa.RecordBatch.from_arrays(
-                    [pa.array([], pa.string()) for _ in reader.schema], reader.schema.names
+                    [pa.array([], pa.binary()) for _ in reader.schema], reader.schema.names
                 ),
                 bad,
             )
@@ -71,12 +107,12 @@ def _batches(path: str, options: Mapping[str, str]) -> Iterator[tuple[pa.RecordB
         raise _unreadable(path, error) from error
 
 
-def _convert_options(path: str, options: Mapping[str, str]) -> csv.ConvertOptions:
+def _convert_options(path: str, request: Request) -> csv.ConvertOptions:
     return csv.ConvertOptions(
-        column_types=dict.fromkeys(header(path, options), pa.string()),
-        null_values=[""],
+        # As bytes: one cell that is no UTF-8 would fail the whole file as text.
+        column_types=dict.fromkeys(header(path, request.options), pa.binary()),
+        null_values=["", *request.missing_values],
         strings_can_be_null=True,
-        check_utf8=True,
     )
 
 
