@@ -90,6 +90,7 @@ def check(
     Raises:
         ValueError: a name is unknown or cannot be tuned, or a value does not fit.
     """
+    _check_objective(tune.objective, regression=experiment["model"].get("task") == "regression")
     for name, values in tune.space.items():
         _check_name(name, family, experiment)
         for value in values.ends():
@@ -98,6 +99,13 @@ def check(
             except ValidationError as error:
                 reason = error.errors()[0]["msg"].removeprefix("Value error, ")
                 raise ValueError(f"tune.space: {name}={value!r} is no good value: {reason}") from error
+
+
+def _check_objective(objective: str, *, regression: bool) -> None:
+    of_the_other = "val_accuracy" if regression else "val_mean_absolute_error"
+    if objective == of_the_other:
+        task = "regression" if regression else "classification"
+        raise ValueError(f"tune.objective={objective} does not fit a {task}")
 
 
 def _check_name(name: str, family: str, experiment: Mapping[str, Any]) -> None:

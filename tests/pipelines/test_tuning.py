@@ -51,6 +51,12 @@ def test_what_no_trainer_takes_is_refused_before_any_trial(space: dict[str, Any]
     assert message in caught.value.headline
 
 
+def test_the_objective_belongs_to_the_task() -> None:
+    space = {"train.learning_rate": {"min": 0.1, "max": 0.2}}
+    with pytest.raises(ConfigError, match="val_mean_absolute_error does not fit a classification"):
+        load(space, objective="val_mean_absolute_error")
+
+
 def test_what_transform_is_told_of_tables_is_not_tuned() -> None:
     with pytest.raises(ConfigError, match="changes what Transform writes"):
         load({"model.buckets": {"min": 5, "max": 20}}, "tabular")
