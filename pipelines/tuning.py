@@ -20,7 +20,7 @@ from pydantic import Field, ValidationError, model_validator
 
 from modules.hparams import INPUT_HPARAMS, field_names
 from pipelines.errors import nearest
-from pipelines.stages import Stage
+from pipelines.stage import Stage
 
 GROUPS = ("train", "model")
 _FREE_FORM = "train.optimizer_options"
