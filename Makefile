@@ -1,6 +1,7 @@
 # make run    sets up, then runs the default experiment end to end
 # make test   sets up, then runs all tests
 # make check  format, lint, types
+# make reference  writes docs/experiment.md and its schema
 # make lock   resolves requirements.lock anew
 # make profile-page RUN=FOLDER  serves the profiler's page of a traced run
 # make clean  removes .venv, caches and the default workspace
@@ -8,7 +9,7 @@ SHELL := /bin/bash
 PYTHON_BIN := .venv/bin/python
 OUR_CODE := pipelines components modules tests bench tools setup.py
 
-.PHONY: run test unit check format profile-page lock clean setup
+.PHONY: run test unit check format profile-page lock clean setup reference
 
 setup:
 	@tools/setup_venv.sh
@@ -33,6 +34,10 @@ format: setup
 
 profile-page: setup
 	@tools/profile_page.sh $(RUN)
+
+reference: setup
+	$(PYTHON_BIN) -m pipelines.cli.main schema-file -o docs/experiment.schema.json
+	$(PYTHON_BIN) -m pipelines.cli.main schema-file --page -o docs/experiment.md
 
 lock:
 	@tools/setup_venv.sh lock
