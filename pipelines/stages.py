@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, Field, field_validator, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, field_validator, model_validator
 
 from components.rewriter import catalogue
 from modules.hparams import IMAGE_NETWORKS, KERAS_NETWORKS, TABULAR_NETWORKS
@@ -26,6 +26,14 @@ def known_technique(name: str) -> str:
 
 
 Share = Annotated[int, Field(ge=1, le=100)]
+
+
+def _on_off(value: Any) -> Any:
+    """What was written: YAML reads a bare on or off as true or false."""
+    return {True: "on", False: "off"}[value] if isinstance(value, bool) else value
+
+
+ON_OFF = BeforeValidator(_on_off)
 Fraction = Annotated[float, Field(gt=0, lt=1)]
 TechniqueName = Annotated[str, AfterValidator(known_technique)]
 
@@ -432,7 +440,7 @@ class Train(Stage):
     precision: Literal["auto", "float32", "mixed_float16", "mixed_bfloat16"] = Field(
         "auto", description="auto takes 16 bits only where the device is measured to gain by it."
     )
-    xla: Literal["auto", "on", "off", "autocluster"] = Field(
+    xla: Annotated[Literal["auto", "on", "off", "autocluster"], ON_OFF] = Field(
         "auto", description="auto measures both ways in runs long enough to pay for compiling."
     )
     fused_normalization: bool = Field(
@@ -461,7 +469,7 @@ class Train(Stage):
     devices: Literal["auto", "cpu", "gpu"] = Field(
         "auto", description="cpu hides GPUs; gpu fails where there is none."
     )
-    onednn: Literal["auto", "on", "off"] = Field(
+    onednn: Annotated[Literal["auto", "on", "off"], ON_OFF] = Field(
         "auto", description="Intel's kernels. on and off train in a process of its own."
     )
     intra_op_threads: Annotated[int, Field(ge=0)] = Field(
@@ -473,7 +481,7 @@ class Train(Stage):
         False, description="Bit-identical weights in every run on one machine; nothing is chosen by timing."
     )
     seed: Annotated[int, Field(ge=0)] = 17
-    cache: Literal["auto", "memory", "disk", "off"] = Field(
+    cache: Annotated[Literal["auto", "memory", "disk", "off"], ON_OFF] = Field(
         "auto",
         description="Of examples as the model takes them. auto: memory where they take a quarter of what is "
         "free, else disk where they take half of what is free, else made anew in every epoch.",
