@@ -25,6 +25,7 @@ COMMANDS = {
     "show": ("pipelines.cli.show", "Show one run, node by node."),
     "report": ("pipelines.cli.report", "Write a run as one HTML page."),
     "ui": ("pipelines.cli.ui", "Serve pages on runs, models and lineage on this machine."),
+    "profile": ("pipelines.cli.profile", "Show where a training step's time went, and what to change."),
     "data": ("pipelines.cli.data", "Look at data before anything is trained on it."),
     "schema": ("pipelines.cli.schema", "Write, compare and update a curated schema."),
     "explain-cache": (
