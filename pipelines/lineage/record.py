@@ -231,8 +231,6 @@ def _system(report: Mapping[str, Any]) -> Facts:
             # The node's own figure counts all that its process did before.
             name = "training_peak_memory_mb" if key == "peak_memory_mb" else key
             found[name] = _plain(system[key])
-    if xla:
-        found["xla"] = int(xla["xla"])
     found.update({f"xla_{key.removeprefix('xla_')}": xla[key] for key in _XLA if xla.get(key) is not None})
     return found
 
