@@ -69,7 +69,7 @@ def test_the_trainers_machine_is_on_record(tuned) -> None:
     facts = nodes["Trainer"].properties
     assert facts["device"] == "CPU"
     assert facts["precision"] == "float32" and facts["precision_reason"]
-    assert facts["xla"] == 0
+    assert facts["xla"] == "off"
     assert facts["examples_per_s"] > 0 and facts["training_peak_memory_mb"] > 100
     assert 0 <= facts["input_wait_share"] <= 1
     assert "intra_op_threads" in facts and facts["onednn"] == "auto"
