@@ -38,6 +38,11 @@ COMMANDS = {
         "pipelines.cli.rollback",
         "Put an older version of a model in service, or a newer one again.",
     ),
+    "retrain": (
+        "pipelines.cli.retrain",
+        "Train again on a schedule, on new data, on drift; and be left alone.",
+    ),
+    "feedback": ("pipelines.cli.feedback", "Add what became of a model's answers."),
     "why": ("pipelines.cli.why", "Say why a version is as it is."),
     "lineage": ("pipelines.cli.lineage", "Show where a model, run or file comes from or leads to."),
     "trace": ("pipelines.cli.trace", "Say which version was serving at a time."),

@@ -29,6 +29,9 @@ TFX_NODE_TYPE = "node"
 ROLLBACK, PRUNE = "HeadraceRollback", "HeadracePrune"
 """Execution types of what is done to served models outside of runs."""
 
+RETRAINING = "HeadraceRetraining"
+"""Execution type of a decision about training again; see `pipelines.retraining`."""
+
 OPERATIONS = (ROLLBACK, PRUNE)
 
 INPUT_FILE = "InputFile"
