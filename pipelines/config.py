@@ -18,6 +18,7 @@ from pydantic import BaseModel, Field, ValidationError, model_validator
 
 from pipelines.errors import ConfigError, NotFoundError, nearest
 from pipelines.kubeflow_stage import Kubeflow
+from pipelines.retraining.settings import Retraining
 from pipelines.stage import Stage
 from pipelines.stages import (
     FAMILIES,
@@ -64,6 +65,7 @@ class Experiment(Stage):
         {}, description="Node -> seconds that a try may take; by default any."
     )
     kubeflow: Kubeflow = Kubeflow()
+    retraining: Retraining = Retraining()
 
     @model_validator(mode="before")
     @classmethod

@@ -32,7 +32,7 @@ def command(run: str, operations: int, root: str) -> None:
       headrace run digits --set train.profile=20-30
       headrace profile latest
     """
-    with Store(Workspace.open(root).metadata_path) as store:
+    with Store(Workspace.open(root).database) as store:
         record = store.find_run(run)
         outputs = [
             artifact
