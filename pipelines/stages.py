@@ -521,7 +521,8 @@ class Rewrite(Stage):
         "tf_serving_tflite: also TFLite (--prefer_tflite_model). triton: ONNX and TensorRT. edge: TFLite.",
     )
     fixed: str = Field(
-        "", description="The candidate that goes on, whatever is measured, if it can be built at all."
+        "",
+        description="The candidate that goes on whatever the clock says, if it keeps to max_drop and the rest.",
     )
     max_drop: Annotated[float, Field(ge=0, le=100)] = Field(
         1.0,
