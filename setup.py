@@ -28,8 +28,19 @@ REQUIRES = [
     # Command line: lazy sub-commands; tables and live progress.
     "click>=8.1,<9",
     "rich>=13,<16",
-    # TFLite models in the embedded server.
+    # TFLite models in the embedded server; int8 variants of them in the rewriter.
     "ai-edge-litert>=1.2,<3",
+    "ai-edge-quantizer>=0.4,<1",
+    # Search over hyperparameters, through TFX's Tuner.
+    "keras-tuner>=1.4,<2",
+    # What looks at training: scalars, graphs and histograms are written for it.
+    "tensorboard>=2.19,<3",
+    # Weights of published encoders and of LoRA adapters, in a format without code in it.
+    "safetensors>=0.4,<1",
+    # Cron expressions, daylight saving included.
+    "cronsim>=2.6,<3",
+    # Pushing to, and reading from, what is no local folder.
+    "fsspec>=2024.6",
     # Exact binomial bounds for the rewriter's gate.
     "scipy>=1.11,<2",
     # The scans behind the `digits` experiment, and writing them as PNG.
@@ -54,6 +65,9 @@ REQUIRES = [
 EXTRAS = {
     "kubeflow": ["kfp>=2.16,<2.17", "kfp-kubernetes>=2.16,<2.17", "kubernetes-validate>=1.30,<2"],
     "onnx": ["onnx>=1.17,<2", "onnxruntime>=1.20,<2", "tf2onnx>=1.17,<2"],
+    # Object stores, for data and for pushed models (gcs is not in the lock).
+    "s3": ["s3fs>=2024.6"],
+    "gcs": ["gcsfs>=2024.6"],
     # Needs an NVIDIA GPU; not in the lock.
     "tensorrt": ["tensorrt>=10,<11", "onnx>=1.17,<2", "tf2onnx>=1.17,<2"],
     "dev": [
@@ -65,6 +79,10 @@ EXTRAS = {
         "types-protobuf",
         # REST clients in tests of the embedded server.
         "httpx>=0.27,<1",
+        # An object store on loopback.
+        "moto[s3]>=5,<6",
+        "flask>=3,<4",
+        "flask-cors>=5,<7",
     ],
 }
 

@@ -17,8 +17,12 @@ SIGNATURE_EXAMPLES = "serving_default"
 SIGNATURE_IMAGE = "predict_image"
 """Takes `image_bytes`: (B,) string, encoded images."""
 
+SIGNATURE_TEXT = "predict_text"
+"""Takes `text`: (B,) string, UTF-8."""
+
 INPUT_EXAMPLES = "examples"
 INPUT_IMAGE = "image_bytes"
+INPUT_TEXT = "text"
 
 OUTPUT_SCORES = "scores"
 """(B, C) float32, one probability per class, rows sum to 1."""
@@ -35,12 +39,14 @@ CLASS_NAMES_FUNCTION = "class_names"
 PREPROCESS_FUNCTIONS = {
     SIGNATURE_EXAMPLES: ("preprocess_examples", INPUT_EXAMPLES),
     SIGNATURE_IMAGE: ("preprocess_image", INPUT_IMAGE),
+    SIGNATURE_TEXT: ("preprocess_text", INPUT_TEXT),
 }
 """Signature -> (function on the preprocessing module, name of its one input)."""
 
 FAMILY_SIGNATURES = {
     "image": (SIGNATURE_EXAMPLES, SIGNATURE_IMAGE),
     "tabular": (SIGNATURE_EXAMPLES,),
+    "text": (SIGNATURE_EXAMPLES, SIGNATURE_TEXT),
 }
 """Model family -> the signatures that its exports have."""
 

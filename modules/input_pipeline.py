@@ -69,6 +69,16 @@ Augment = Callable[..., Any]
 """(features, labels, seed) -> (features, labels); `seed` is (2,) int64, for tf.random.stateless_*."""
 
 
+Batching = Callable[[tf.data.Dataset, int, tf.Tensor | None], tf.data.Dataset]
+"""(single examples in order, batch size, seed) -> batches: as many as plain batching makes, the smaller
+one last. The seed is () int64 in training, and None where the order of batches does not matter."""
+
+
+def plain_batches(dataset: tf.data.Dataset, batch_size: int, seed: tf.Tensor | None) -> tf.data.Dataset:
+    """Neighbours in a batch; all examples must have one shape."""
+    return dataset.batch(batch_size)
+
+
 @dataclass(frozen=True)
 class TrainingStream:
     """Shuffled batches of a training split, epoch after epoch.
@@ -82,6 +92,7 @@ class TrainingStream:
         each: applied to single examples before they are batched, in parallel.
         unchanged: single pairs with nothing random, where `each` makes the features.
         shuffle_buffer: examples that are shuffled at a time, at most 10,000.
+        batching: how examples come together; another than plain batches allows no `each`.
     """
 
     dataset: tf.data.Dataset
@@ -92,6 +103,7 @@ class TrainingStream:
     each: Augment | None = None
     unchanged: tf.data.Dataset | None = None
     shuffle_buffer: int = _SHUFFLE_BUFFER
+    batching: Batching = plain_batches
 
     def batches(self, *, epoch: int, step: int, epochs: int) -> tf.data.Dataset:
         """The batches from `step` of `epoch` (both from 0) to the end of the last epoch.
@@ -110,29 +122,30 @@ class TrainingStream:
                 reshuffle_each_iteration=False,
             )
             # Skipped before anything is made of them: going on costs no decoding.
-            done = tf.where(number == epoch, tf.constant(step * self.batch_size, tf.int64), 0)
-            numbered = shuffled.enumerate().skip(done)
-            if self.each is not None:
-                numbered = numbered.map(
-                    lambda index, example: (
-                        index,
-                        self._made(tf.stack([self.seed + number, index]), example),
-                    ),
-                    num_parallel_calls=AUTOTUNE,
-                    deterministic=True,
-                )
-            return numbered.batch(self.batch_size).map(
-                lambda indices, batch: (
-                    tf.stack([self.seed + number, indices[0] // self.batch_size]),
-                    batch,
-                )
-            )
+            done = tf.where(number == epoch, tf.constant(step, tf.int64), 0)
+            if self.batching is not plain_batches:
+                together = self.batching(shuffled, self.batch_size, self.seed + number)
+                numbered = together.enumerate().skip(done)
+                return numbered.map(lambda index, batch: (tf.stack([self.seed + number, index]), batch))
+            return self._plain(shuffled.enumerate().skip(done * self.batch_size), self.seed + number)
 
         stream = tf.data.Dataset.range(epoch, epochs).flat_map(one_epoch)
         made = stream.map(self._augmented, num_parallel_calls=AUTOTUNE, deterministic=True)
         options = tf.data.Options()
         options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.OFF
         return made.with_options(options).prefetch(AUTOTUNE)
+
+    def _plain(self, numbered: tf.data.Dataset, seed: tf.Tensor) -> tf.data.Dataset:
+        """Batches of numbered examples, each with the seed of what is random in it."""
+        if self.each is not None:
+            numbered = numbered.map(
+                lambda index, example: (index, self._made(tf.stack([seed, index]), example)),
+                num_parallel_calls=AUTOTUNE,
+                deterministic=True,
+            )
+        return numbered.batch(self.batch_size).map(
+            lambda indices, batch: (tf.stack([seed, indices[0] // self.batch_size]), batch)
+        )
 
     def _made(self, seed: tf.Tensor, example: tuple[Any, ...]) -> tuple[Any, ...]:
         return example if self.each is None else self.each(*example, seed=seed)
@@ -141,6 +154,8 @@ class TrainingStream:
         return batch if self.augment is None else self.augment(*batch, seed=seed)
 
 
-def evaluation_batches(dataset: tf.data.Dataset, *, batch_size: int) -> tf.data.Dataset:
-    """Batches in order."""
-    return dataset.batch(batch_size).prefetch(AUTOTUNE)
+def evaluation_batches(
+    dataset: tf.data.Dataset, *, batch_size: int, batching: Batching = plain_batches
+) -> tf.data.Dataset:
+    """Batches of a whole split, the same in every pass."""
+    return batching(dataset, batch_size, None).prefetch(AUTOTUNE)

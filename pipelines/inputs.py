@@ -14,10 +14,10 @@ from pathlib import Path
 
 from components.errors import DataError
 from components.example_gen.request import FeatureRule, Request, Source, SplitBy, SplitPlan
-from components.example_gen.sources import list_images
-from pipelines import spans
+from components.example_gen.sources import SPLIT_FOLDERS, list_images
+from pipelines import digests, spans
 from pipelines.config import Experiment
-from pipelines.datasets import digits, fashion, taxi
+from pipelines.datasets import digits, fashion, languages, taxi
 from pipelines.errors import InputError
 from pipelines.stages import Data
 from pipelines.workspace import Workspace
@@ -57,6 +57,9 @@ def resolve(experiment: Experiment, workspace: Workspace) -> Resolved:
         return _resolve_files(experiment, sources, "tfrecord", -1)
     if data.source == "taxi":
         return _resolve_files(experiment, _sources([taxi.path()], "csv", -1), "csv", -1)
+    if data.source == "languages":
+        found = [languages.write(workspace.data / "languages")]
+        return _resolve_files(experiment, _sources(found, "csv", -1), "csv", -1)
     path = str(Path(data.path or "").expanduser())
     if spans.has_spans(path):
         return _resolve_spans(experiment, path)
@@ -137,15 +140,21 @@ def _sources(found: Iterable[Path], data_format: str, span: int) -> list[Source]
                 place=str(path),
                 remedy=f"Files should end in {endings}; a file of another name is given by its path.",
             )
-        sources.extend(Source(str(child), span=span) for child in inside)
+        sources.extend(Source(str(child), split=_named_split(child, inside), span=span) for child in inside)
     return sources
+
+
+def _named_split(path: Path, beside: Sequence[Path]) -> str:
+    """The split that a file's name says, where all files of its folder are named so, such as test.csv."""
+    names = [SPLIT_FOLDERS.get(child.name.split(".")[0].lower(), "") for child in beside]
+    return SPLIT_FOLDERS[path.name.split(".")[0].lower()] if all(names) and "train" in names else ""
 
 
 def _resolve_files(
     experiment: Experiment, sources: Sequence[Source], data_format: str, test_span: int
 ) -> Resolved:
-    has_folders = any(source.split for source in sources)
-    split = _split_plan(experiment.data, has_folders=has_folders, test_span=test_span)
+    named = any(source.split for source in sources)
+    split = _split_plan(experiment.data, has_folders=named, test_span=test_span)
     tabbed = experiment.data.format == "tsv" or all(
         source.path.lower().endswith(".tsv") for source in sources
     )
@@ -176,7 +185,7 @@ def _split_plan(data: Data, *, has_folders: bool, test_span: int) -> SplitPlan:
     by: SplitBy = ("folder" if has_folders else "hash") if settings.by == "auto" else settings.by
     if by == "folder" and not has_folders:
         raise InputError(
-            "The data has no folders train/, validation/ or test/ to split by",
+            "The data has no folders train/, validation/ or test/ (or files named so) to split by",
             place=data.path or "",
             remedy="Use data.splits.by=hash.",
         )
@@ -243,15 +252,17 @@ def digest(files: Iterable[str]) -> str:
     Raises:
         InputError: a file cannot be read.
     """
+    paths = [Path(name) for name in files]
     total = hashlib.sha256()
-    for name in files:
-        path = Path(name)
-        try:
-            total.update(f"{path.parent.name}/{path.name}\0{_file_digest(path)}\n".encode())
-        except OSError as error:
-            raise InputError(
-                f"A data file cannot be read: {error.strerror}", place=name, remedy="Check its permissions."
-            ) from error
+    try:
+        for path, found in zip(paths, digests.of_files(paths), strict=True):
+            total.update(f"{path.parent.name}/{path.name}\0{found}\n".encode())
+    except OSError as error:
+        raise InputError(
+            f"A data file cannot be read: {error.strerror}",
+            place=str(error.filename),
+            remedy="Check its permissions.",
+        ) from error
     return total.hexdigest()
 
 
@@ -263,8 +274,3 @@ def digest_of_tree(path: Path) -> str:
     """
     files = sorted(item for item in path.rglob("*") if item.is_file()) if path.is_dir() else [path]
     return digest(map(str, files))
-
-
-def _file_digest(path: Path) -> str:
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

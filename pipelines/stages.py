@@ -9,11 +9,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import AfterValidator, Field, field_validator, model_validator
 
 from components.rewriter import catalogue
 from modules.hparams import IMAGE_NETWORKS, KERAS_NETWORKS, TABULAR_NETWORKS
 from pipelines.errors import nearest
+from pipelines.stage import Stage
+from pipelines.text_stages import TextModel
 
 
 def known_technique(name: str) -> str:
@@ -28,19 +30,13 @@ Fraction = Annotated[float, Field(gt=0, lt=1)]
 TechniqueName = Annotated[str, AfterValidator(known_technique)]
 
 
-class Stage(BaseModel):
-    """Base of all stages: unknown keys are refused, values are not coerced."""
-
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
-
-
 class Splits(Stage):
     """The three splits, and how records are put into them."""
 
     by: Literal["auto", "hash", "folder", "time"] = Field(
         "auto",
-        description="hash: of the key, or of the whole record. folder: train/, validation/, test/. time: "
-        "oldest to newest. auto: folder where the data has such folders, else hash.",
+        description="hash: of the key, or of the whole record. folder: train/, validation/, test/, or files "
+        "named so, such as test.csv. time: oldest to newest. auto: folder where there are such, else hash.",
     )
     key: str = Field(
         "",
@@ -56,7 +52,7 @@ class Splits(Stage):
 class Data(Stage):
     """What to read."""
 
-    source: Literal["digits", "fashion", "taxi"] | None = Field(
+    source: Literal["digits", "fashion", "languages", "taxi"] | None = Field(
         None, description="A data set that comes with Headrace and is written once into the workspace."
     )
     path: str | None = Field(
@@ -283,8 +279,8 @@ class TabularModel(Stage):
     dropout: Annotated[float, Field(ge=0, lt=1)] = 0.1
 
 
-FAMILIES: dict[str, type[Stage]] = {"image": ImageModel, "tabular": TabularModel}
-Model = Annotated[ImageModel | TabularModel, Field(discriminator="family")]
+FAMILIES: dict[str, type[Stage]] = {"image": ImageModel, "tabular": TabularModel, "text": TextModel}
+Model = Annotated[ImageModel | TabularModel | TextModel, Field(discriminator="family")]
 
 
 class Schedule(Stage):
@@ -545,6 +541,11 @@ class Evaluation(Stage):
     max_error_rise: Annotated[float, Field(ge=0)] = Field(
         0.02, description="Regression: share of the latest blessed model's error that may be added to it."
     )
+    engine: Literal["auto", "tfma", "vectorized"] = Field(
+        "auto",
+        description="vectorized computes TFMA's common metrics over whole batches, with the same values, "
+        "thresholds and files; auto leaves to TFMA what that does not do.",
+    )
 
 
 class Infra(Stage):
@@ -583,12 +584,40 @@ class Push(Stage):
     """Where the model goes."""
 
     model: str | None = Field(None, description="Name under serving/; the experiment's when not given.")
+    to: list[str] = Field(
+        [],
+        description="Folders or URLs (s3://, gs://, file://, any that fsspec knows) that get copies of "
+        "what is in service, below a folder of the model's name; the workspace's own folder stays the first.",
+    )
     server: PushServer | None = Field(
         None, description="Asked after each push; a version that it does not serve well is withdrawn."
     )
+
+    @field_validator("to")
+    @classmethod
+    def _without_secrets(cls, urls: list[str]) -> list[str]:
+        for url in urls:
+            if "@" in url.partition("://")[2].partition("/")[0]:
+                # Not shown: it would be in the error's text, and in a log.
+                raise ValueError("an address holds a user or a password; give them by the environment")
+        return urls
 
 
 class Beam(Stage):
     """Options for every Beam component."""
 
     args: list[str] = Field([], description="Beam pipeline options, such as --direct_num_workers=2.")
+
+
+class Retry(Stage):
+    """When a failed node is tried again; not part of any cache key."""
+
+    count: Annotated[int, Field(ge=1, le=100)] = Field(2, description="Tries after the first.")
+    backoff_s: Annotated[float, Field(ge=0)] = Field(10.0, description="Before the second try.")
+    factor: Annotated[float, Field(ge=1)] = Field(2.0, description="By which each later wait is longer.")
+    on: list[str] = Field(
+        ["crash", "timeout"],
+        min_length=1,
+        description="crash: the process ended without a word. timeout: see timeouts_s. error: any "
+        "exception but a user's mistake. Else names of exception classes, such as UnavailableError.",
+    )

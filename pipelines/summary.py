@@ -163,6 +163,9 @@ def _push(node: NodeRecord | None) -> dict[str, Any]:
     root = Path(str(node.properties["serving_root"]))
     current = serving_root.in_service(root)
     now = {"in_service": "" if current is None else str(current)}
+    already = pushed.properties.get("in_service_as")
+    if already:
+        return {**now, **_pushed_before(root, str(already))}
     if pushed.properties.get("pushed") != 1:
         return {**now, "refusal": str(pushed.properties.get("reason", ""))}
     version = str(pushed.properties["pushed_version"])
@@ -172,6 +175,15 @@ def _push(node: NodeRecord | None) -> dict[str, Any]:
         "pushed_to": str(pushed.properties["pushed_destination"]),
         "pushed_now": node.state == "complete",
         "pushed_state": _state_since(root, int(version), current),
+    }
+
+
+def _pushed_before(root: Path, version: str) -> dict[str, Any]:
+    return {
+        "pushed_version": version,
+        "pushed_to": str(root / version),
+        "pushed_now": False,
+        "pushed_state": _state_since(root, int(version), serving_root.in_service(root)),
     }
 
 

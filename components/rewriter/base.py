@@ -41,6 +41,9 @@ CALIBRATION_EXAMPLES = 256
 _CALIBRATION_POOL = 2048
 LABELS_FILE = "labels.txt"
 
+_NO_GRADIENTS = tf.saved_model.SaveOptions(experimental_custom_gradients=False)
+"""A frozen function's captures are constants, of which gradients cannot be saved; servers want none."""
+
 
 class CannotRun(Exception):
     """A technique that this machine or this model does not allow; the message says why."""
@@ -210,9 +213,7 @@ class TrainedModel:
         serve = tf.function(
             lambda inputs: {self.contract.scores: _only(function(inputs))}, input_signature=[spec]
         )
-        # A frozen function's captures are constants, of which gradients cannot be saved.
-        options = tf.saved_model.SaveOptions(experimental_custom_gradients=False)
-        tf.saved_model.save(module, str(folder), {SIGNATURE_TENSORS: serve}, options)
+        tf.saved_model.save(module, str(folder), {SIGNATURE_TENSORS: serve}, _NO_GRADIENTS)
 
     def _write(
         self, module: tf.Module, folder: Path, finish: Callable[[tf.Tensor], dict[str, tf.Tensor]]
@@ -226,7 +227,7 @@ class TrainedModel:
             )
             for name, (function, input_name) in self.contract.signatures.items()
         }
-        tf.saved_model.save(module, str(folder), signatures=signatures)
+        tf.saved_model.save(module, str(folder), signatures, _NO_GRADIENTS)
 
 
 def _after(preprocess: Core, finish: Callable[[tf.Tensor], dict[str, tf.Tensor]]) -> Callable[..., Any]:

@@ -31,8 +31,10 @@ def drop_upper_bound(newly_wrong: int, newly_right: int, examples: int, confiden
 
 
 def drop_lower_bound(newly_wrong: int, newly_right: int, examples: int, confidence: float) -> float:
-    """Lower bound of the accuracy drop, in points; over a limit, it is surely passed."""
-    return -drop_upper_bound(newly_right, newly_wrong, examples, confidence)
+    """Lower bound of the accuracy drop, in points: the smaller of the same two bounds."""
+    net = max(newly_wrong - newly_right, 0)
+    exact = float(stats.beta.ppf(1.0 - confidence, net, examples - net + 1)) if net else 0.0
+    return 100.0 * min(exact, -_tango_upper(newly_right, newly_wrong, examples, confidence))
 
 
 def examples_needed(max_drop: float, confidence: float) -> int:

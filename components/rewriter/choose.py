@@ -26,7 +26,7 @@ from components.rewriter.catalogue import Objective
 State = Literal["judged", "failed", "cannot_run", "left_out"]
 
 SAME_WITHIN = 0.1
-"""Candidates within a tenth of the best on the objective count as equal: clocks tell no better from run to run."""
+"""Candidates within a tenth of the best on the objective count as equal: clocks tell no better."""
 
 MAX_BATCH_SHIFT = 0.01
 """How far an answer may move with what else is in its batch."""
@@ -226,8 +226,8 @@ def _fault(figures: Figures, policy: Policy, bound: float, slices: Sequence[Slic
     for item, verdict in zip(figures.slices, slices, strict=True):
         if _slice_fails(item, verdict, policy):
             return (
-                f"on {item.name} it may lose up to {verdict.drop_bound:.1f} points, over {policy.max_slice_drop:g} "
-                f"({item.newly_wrong} of {item.examples} examples became wrong)"
+                f"on {item.name} it may lose up to {verdict.drop_bound:.1f} points, over "
+                f"{policy.max_slice_drop:g} ({item.newly_wrong} of {item.examples} examples became wrong)"
             )
     return ""
 
@@ -327,6 +327,6 @@ def _advice(verdicts: Sequence[Verdict], policy: Policy) -> str:
     if not counts or max(counts) >= needed:
         return ""
     return (
-        f": {max(counts)} validation examples cannot bound a drop by {policy.max_drop:g} points; {needed} could. "
-        "Enlarge data.splits.validation, or widen rewrite.max_drop"
+        f": {max(counts)} validation examples cannot bound a drop by {policy.max_drop:g} points; "
+        f"{needed} could. Enlarge data.splits.validation, or widen rewrite.max_drop"
     )

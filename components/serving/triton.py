@@ -1,6 +1,6 @@
 """Triton's `config.pbtxt`, as text. Standard library only.
 
-config(backend="onnxruntime", inputs={"inputs": ("float32", [28, 28, 1])}, outputs={"scores": ("float32", [10])})
+config(backend="tensorrt", inputs={"x": ("float32", [28, 28])}, outputs={"scores": ("float32", [10])})
 """
 
 from __future__ import annotations

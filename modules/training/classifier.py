@@ -36,6 +36,29 @@ def _without_extensions(model: keras.Model) -> Sequence[Extension]:
     return ()
 
 
+@dataclass(frozen=True)
+class Start:
+    """What is at hand before the training.
+
+    Attributes:
+        training: single (input, one-hot label) pairs.
+        validation: the same of the validation split.
+        examples: of `training`.
+        session: where the model lives.
+        store: of checkpoints, if any.
+    """
+
+    training: tf.data.Dataset
+    validation: tf.data.Dataset
+    examples: int
+    session: Session
+    store: CheckpointStore | None
+
+
+def _from_scratch(model: keras.Model, start: Start) -> None:
+    return None
+
+
 def _unexplained(model: keras.Model, folder: Path, class_names: Sequence[str]) -> None:
     """Models of other things than images have no pictures."""
 
@@ -58,6 +81,8 @@ class Task:
         preprocess: signature -> function from raw inputs (B,) string to the model's input.
         augment: changes training batches.
         resources: what the preprocessing functions hold, to be saved with them.
+        batching: how examples come together; needed where their shapes differ.
+        prepare: gives a new model its first weights; not called where a checkpoint will.
         regression: whether the label is a number; the model then gives (B,) float32.
         explain: writes pictures of mistakes from the trained model, the run's folder and the class names.
         stages: parts of the training that differ in what is frozen; none for one part.
@@ -74,6 +99,8 @@ class Task:
     to_training: splits.ToTraining | None = None
     augment: input_pipeline.Augment | None = None
     resources: Mapping[str, Any] = field(default_factory=dict)
+    batching: input_pipeline.Batching = input_pipeline.plain_batches
+    prepare: Callable[[keras.Model, Start], None] = _from_scratch
     regression: bool = False
     explain: Callable[[keras.Model, Path, Sequence[str]], Any] = _unexplained
     stages: Sequence[transfer.Stage] = ()
@@ -115,6 +142,10 @@ def run(fn_args: FnArgs, run_fn: str, train: TrainHparams, state_root: str, make
         )
         extensions = [*task.extend(model), *compression.extensions]
     store = _store(fn_args, train, state_root, [task.description, names])
+    if store is None or store.latest() is None:
+        task.prepare(
+            model, Start(loaded.pairs, loaded.validation_pairs, sum(loaded.class_counts), session, store)
+        )
     report = transfer.fit(
         model,
         task.stages,
@@ -150,6 +181,7 @@ def _sources(
         class_names=names,
         to_input=task.to_input,
         to_training=task.to_training,
+        batching=task.batching,
     )
 
 

@@ -42,6 +42,7 @@ class Sources:
         to_input: features of one example to the model's input.
         to_training: the same with a seed (2,) int64, where what is random must come
             before the input is made (a random part of a picture); None else.
+        batching: how examples come together.
     """
 
     train: Sequence[str]
@@ -51,6 +52,7 @@ class Sources:
     class_names: Sequence[str]
     to_input: ToInput
     to_training: ToTraining | None = None
+    batching: input_pipeline.Batching = input_pipeline.plain_batches
 
 
 @dataclass(frozen=True)
@@ -60,12 +62,16 @@ class Loaded:
     Attributes:
         stream: of the training split.
         validation: batches in order.
+        pairs: single (input, one-hot label) pairs of the training split, with nothing random.
+        validation_pairs: the same of the validation split.
         class_counts: training examples of each class; of a regression, of all.
         record: examples, bytes of an example as the model takes it, and the cache.
     """
 
     stream: input_pipeline.TrainingStream
     validation: tf.data.Dataset
+    pairs: tf.data.Dataset
+    validation_pairs: tf.data.Dataset
     class_counts: list[int]
     record: dict[str, Any]
 
@@ -91,9 +97,19 @@ def load(
     item_bytes = caching.element_bytes(made.element_spec)
     cache = caching.choose(train.cache, item_bytes * (sum(counts) + sum(held_out)), work_folder)
     stream = _stream(sources, train, cache, sum(counts), item_bytes, augment)
-    validation = input_pipeline.evaluation_batches(cache.apply(made), batch_size=train.batch_size)
+    kept = cache.apply(made)
+    validation = input_pipeline.evaluation_batches(
+        kept, batch_size=train.batch_size, batching=sources.batching
+    )
     record = {"examples": sum(counts), "bytes_per_example": item_bytes, "cache": cache.kind}
-    return Loaded(stream, validation, counts, record)
+    return Loaded(
+        stream,
+        validation,
+        stream.dataset if stream.unchanged is None else stream.unchanged,
+        kept,
+        counts,
+        record,
+    )
 
 
 def _stream(
@@ -105,7 +121,8 @@ def _stream(
     augment: input_pipeline.Augment | None,
 ) -> input_pipeline.TrainingStream:
     to_training = sources.to_training
-    if to_training is None and cache.kind != "off":
+    own_batches = sources.batching is not input_pipeline.plain_batches
+    if to_training is None and (cache.kind != "off" or own_batches):
         dataset, each, unchanged = cache.apply(_made(sources, sources.train)), None, None
     else:
         dataset = _encoded(sources, sources.train)
@@ -125,6 +142,7 @@ def _stream(
         augment=augment,
         each=each,
         unchanged=unchanged,
+        batching=sources.batching,
         # Of the settings alone, not of this machine's memory or cache: the order
         # must be the same where a training goes on.
         shuffle_buffer=max(_LEAST_SHUFFLED, _SHUFFLE_BYTES // max(item_bytes, 1)),

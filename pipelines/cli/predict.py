@@ -15,10 +15,9 @@ from rich.table import Table
 
 from components.serving.client import ModelClient, ServerError
 from modules import contract
+from pipelines.cli import names
 from pipelines.cli.screen import console
 from pipelines.errors import HeadraceError, InputError, NotFoundError, nearest
-
-_SIGNATURE_TEXT = "predict_text"
 
 
 @dataclass(frozen=True)
@@ -45,7 +44,7 @@ class ServerFailedError(HeadraceError):
 
 
 @click.command("predict")
-@click.argument("model")
+@click.argument("model", shell_complete=names.models)
 @click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="FILE...")
 @click.option("--host", default="127.0.0.1", show_default=True, help="The server's address.")
 @click.option("--rest-port", default=8501, show_default=True, help="The server's REST port.")
@@ -168,8 +167,8 @@ def _read_examples(path: Path, _: str) -> list[_Row]:
 
 
 _IMAGES = _Kind("images", contract.SIGNATURE_IMAGE, _read_image)
-_CSV = _Kind("texts", _SIGNATURE_TEXT, _read_csv)
-_LINES = _Kind("texts", _SIGNATURE_TEXT, _read_lines)
+_CSV = _Kind("texts", contract.SIGNATURE_TEXT, _read_csv)
+_LINES = _Kind("texts", contract.SIGNATURE_TEXT, _read_lines)
 _EXAMPLES = _Kind("examples", contract.SIGNATURE_EXAMPLES, _read_examples)
 _KINDS = {
     **dict.fromkeys((".jpg", ".jpeg", ".png", ".gif", ".bmp"), _IMAGES),

@@ -18,7 +18,7 @@ def contract() -> Contract:
         core=names.CORE_FUNCTION,
         class_names=names.CLASS_NAMES_FUNCTION,
         preprocessing=names.PREPROCESSING_MODULE,
-        signatures=names.PREPROCESS_FUNCTIONS,
+        signatures={name: names.PREPROCESS_FUNCTIONS[name] for name in names.FAMILY_SIGNATURES["image"]},
         scores=names.OUTPUT_SCORES,
         classes=names.OUTPUT_CLASSES,
     )

@@ -51,7 +51,7 @@ def build(trained: TrainedModel, folder: Path, *, int8: bool) -> None:
 
 
 def _shape(trained: TrainedModel) -> list[int]:
-    shape = [size for size in trained.core.inputs[0].shape[1:]]
+    shape = list(trained.core.inputs[0].shape[1:])
     if any(size is None for size in shape):
         raise CannotRun("TensorRT wants inputs of one shape; this core takes any")
     return [int(size) for size in shape]

@@ -1,4 +1,4 @@
-"""tflite_float16: TFLite with weights stored as float16; LiteRT computes in float32 where the CPU has no better."""
+"""tflite_float16: TFLite with weights stored as float16, computed in float32 where the CPU has no better."""
 
 from __future__ import annotations
 

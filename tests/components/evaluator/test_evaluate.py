@@ -40,9 +40,9 @@ class FakeRuntime:
         return Answer(np.array(values, np.float32), np.array([NAMES] * len(raw), object))
 
 
-@pytest.fixture
-def evaluate(monkeypatch, tmp_path, make_example):
-    """Runs TFMA on (label, candidate's answer, baseline's answer) rows."""
+@pytest.fixture(params=["tfma", "vectorized"])
+def evaluate(request, monkeypatch, tmp_path, make_example, write_tfrecord):
+    """Evaluates (label, candidate's answer, baseline's answer) rows by either engine."""
     import apache_beam as beam
 
     from components.evaluator import analyze
@@ -62,9 +62,12 @@ def evaluate(monkeypatch, tmp_path, make_example):
         )
         config = analyze.parse_config(evaluation.eval_config(experiment), has_baseline=baseline)
         models = predict.Models("mine", "other" if baseline else "")
+        file = write_tfrecord(tmp_path / "data" / "records.gz", records, "GZIP")
         with beam.Pipeline(runner="FnApiRunner") as pipeline:
-            data = pipeline | beam.Create(records)
-            analyze.analyze(pipeline, data, models, config, "label", str(tmp_path))
+            used = analyze.analyze(
+                pipeline, [str(file)], models, config, "label", str(tmp_path), request.param
+            )
+        assert used == request.param
         return analyze.summarize(str(tmp_path), has_baseline=baseline)
 
     return go

@@ -46,7 +46,7 @@ def test_answers_that_are_no_numbers_are_seen(asked) -> None:
     original = np.array(LABELS, np.float32)
     found = measure.number_quality(np.array([10, np.nan, 30, 40], np.float32), original, asked)
     assert found["finite"] is False
-    assert judge(figures(**{"errors": found["errors"], "finite": False}), Policy("size", 5, 0.95)).reason == (
+    assert judge(figures(errors=found["errors"], finite=False), Policy("size", 5, 0.95)).reason == (
         "its scores are not all finite numbers"
     )
 

@@ -1,0 +1,74 @@
+"""What Transform and the trainer of texts are told."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from modules import hparams
+from pipelines import inputs
+from pipelines.config import Experiment
+from pipelines.errors import InputError
+from pipelines.text_stages import TextModel
+
+_FILES = ("config.json", "model.safetensors")
+_VOCABULARIES = ("vocab.txt", "tokenizer.json")
+
+
+def transform_config(experiment: Experiment, model: TextModel) -> dict[str, Any]:
+    """As `TextInputHparams.from_config` reads it: no more than changes what Transform makes.
+
+    Raises:
+        InputError: published weights are not there.
+    """
+    data = experiment.data
+    names = set(hparams.field_names(hparams.TextInputHparams)) & set(TextModel.model_fields)
+    told = {
+        **model.model_dump(include=names),
+        "text_feature": data.text,
+        "text_pair_feature": data.text_pair or "",
+        "label_feature": data.label,
+    }
+    if model.name == "ngrams":
+        told["tokens"] = "ngrams"
+    if model.weights != "none":
+        path = _published(model.weights)[-1]
+        told.update(vocabulary_file=str(path), vocabulary_digest=inputs.digest([str(path)]))
+    return told
+
+
+def trainer_config(experiment: Experiment, model: TextModel) -> dict[str, Any]:
+    """As `TextHparams.from_config` reads it.
+
+    Raises:
+        InputError: published weights are not there.
+    """
+    names = set(hparams.field_names(hparams.TextModelHparams))
+    told = model.model_dump(include=names)
+    if told["pretrain"] is not None:
+        del told["pretrain"]["task"]
+    told["freeze"] = str(told["freeze"])
+    if model.weights != "none":
+        files = _published(model.weights)
+        told.update(weights=str(files[0].parent), weights_digest=inputs.digest(map(str, files)))
+    return {
+        "inputs": transform_config(experiment, model),
+        "model": told,
+        "train": experiment.train.model_dump(),
+    }
+
+
+def _published(folder: str) -> list[Path]:
+    """Configuration, weights and vocabulary of a published encoder, by their whole paths."""
+    root = Path(folder).expanduser().absolute()
+    vocabulary = next((name for name in _VOCABULARIES if (root / name).is_file()), _VOCABULARIES[0])
+    files = [root / name for name in (*_FILES, vocabulary)]
+    missing = [path.name for path in files if not path.is_file()]
+    if missing:
+        raise InputError(
+            f"The folder with the weights lacks {', '.join(missing)}",
+            place=str(root),
+            remedy="Check model.weights: none, or a folder with config.json, model.safetensors and vocab.txt "
+            "or tokenizer.json.",
+        )
+    return files
