@@ -126,8 +126,8 @@ def page(found: dict[str, Any]) -> str:
         "What guides promise of a ResNet-50 at 224 x 224 and of a BERT-like encoder, step by step, as it "
         f"came out on {machine['cores']} cores of {machine['cpu']}, with no GPU. Everything was trained with "
         f"Headrace's loop on scikit-learn's digits ({scale['train']} scans to train on, {scale['test']} "
-        "others to judge by; the encoder reads a scan as 64 tokens), each step in a process of its own. Written "
-        "by `python -m bench.case_study && python tools/draw_case_study.py`.\n\n"
+        "others to judge by; the encoder reads a scan as 64 tokens), each step in a process of its own. "
+        "Written by `python -m bench.case_study && python tools/draw_case_study.py`.\n\n"
         "![Rates, sizes and answers](case-study.svg)\n"
     )
     tables = [
