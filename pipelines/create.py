@@ -280,6 +280,10 @@ def _rewriter(experiment: Experiment, trainer: Any, examples: channel.BaseChanne
             scores=names.OUTPUT_VALUES if regression else names.OUTPUT_SCORES,
             classes="" if regression else names.OUTPUT_CLASSES,
             keras_model=names.KERAS_MODEL,
+            modules=(
+                *names.LAYER_MODULES.get(experiment.model.family, ()),
+                *user_code.modules_of(experiment),
+            ),
         ),
         split=VALIDATION,
         calibration_split=TRAIN,

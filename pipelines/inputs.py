@@ -19,6 +19,7 @@ from pipelines import digests, spans
 from pipelines.config import Experiment
 from pipelines.datasets import digits, fashion, languages, taxi
 from pipelines.errors import InputError
+from pipelines.evaluation import is_regression
 from pipelines.stages import Data
 from pipelines.workspace import Workspace
 
@@ -217,6 +218,7 @@ def _request(
         on_bad_record=data.on_bad_record,
         max_bad_fraction=data.max_bad_fraction,
         missing_values=tuple(data.missing_values),
+        classes=not is_regression(experiment),
     )
 
 
