@@ -8,6 +8,7 @@ Unknown keys and bad values fail with the nearest known name.
 from __future__ import annotations
 
 import copy
+import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, get_args
@@ -16,6 +17,7 @@ import yaml
 from pydantic import BaseModel, Field, ValidationError, model_validator
 
 from pipelines.errors import ConfigError, NotFoundError, nearest
+from pipelines.kubeflow_stage import Kubeflow
 from pipelines.stage import Stage
 from pipelines.stages import (
     FAMILIES,
@@ -26,6 +28,7 @@ from pipelines.stages import (
     Infra,
     Model,
     Push,
+    Retry,
     Rewrite,
     Train,
     Validation,
@@ -50,6 +53,11 @@ class Experiment(Stage):
     infra: Infra = Infra()
     push: Push = Push()
     beam: Beam = Beam()
+    retry: dict[str, Retry] = Field({}, description="Node -> when it is tried again; by default never.")
+    timeouts_s: dict[str, Annotated[float, Field(gt=0)]] = Field(
+        {}, description="Node -> seconds that a try may take; by default any."
+    )
+    kubeflow: Kubeflow = Kubeflow()
 
     @model_validator(mode="before")
     @classmethod
@@ -223,3 +231,8 @@ def known_keys(location: Sequence[str | int]) -> list[str]:
             return []
         stage = groups[0]
     return list(stage.model_fields)
+
+
+def to_json(experiment: Experiment) -> str:
+    """The whole configuration, defaults included, as it is recorded with a run."""
+    return json.dumps(experiment.model_dump(mode="json"), sort_keys=True)

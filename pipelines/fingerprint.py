@@ -11,12 +11,15 @@ count: what is hashed is each file's syntax tree.
 from __future__ import annotations
 
 import ast
+import contextlib
 import functools
 import hashlib
 import importlib.metadata
+import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 from packaging.requirements import Requirement
 
@@ -28,7 +31,7 @@ def of_modules(roots: Iterable[str]) -> str:
     """Digest of the import closure of some modules, and of the package versions."""
     total = hashlib.sha256(environment_digest().encode())
     for name, path in sorted(closure(roots).items()):
-        total.update(f"{name}\0{_source_digest(path)}\n".encode())
+        total.update(f"{name}\0{source_digest(path)}\n".encode())
     return total.hexdigest()
 
 
@@ -51,6 +54,45 @@ def closure(roots: Iterable[str]) -> dict[str, Path]:
         if parent:
             waiting.append(parent)
     return found
+
+
+_DOTTED = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)+")
+
+
+def named_modules(value: Any) -> list[str]:
+    """Modules of ours and the user's that a setting names by dotted path, at any depth.
+
+    Args:
+        value: of JSON's types; a text that is JSON itself is looked into.
+    """
+    if isinstance(value, str):
+        return _named_in_text(value)
+    if isinstance(value, Mapping):
+        value = list(value.values())
+    if isinstance(value, list | tuple):
+        return sorted({name for item in value for name in named_modules(item)})
+    return []
+
+
+def _named_in_text(text: str) -> list[str]:
+    if text[:1] in ("{", "["):
+        with contextlib.suppress(ValueError):
+            return named_modules(json.loads(text))
+    if not _DOTTED.fullmatch(text):
+        return []
+    # A module, or something in one: the longest that there is a file for.
+    for name in (text, text.rpartition(".")[0]):
+        if _find(name) is not None:
+            return [name]
+    return []
+
+
+def hardware() -> list[str]:
+    """What of this machine changes results: the names of its GPUs, by which precision,
+    strategy and kernels are chosen. Asks no driver."""
+    paths = sorted(Path("/proc/driver/nvidia/gpus").glob("*/information"))
+    lines = [line for path in paths for line in path.read_text(errors="replace").splitlines()]
+    return [line.partition(":")[2].strip() for line in lines if line.startswith("Model:")]
 
 
 def _find(name: str) -> Path | None:
@@ -93,11 +135,24 @@ def _absolute(node: ast.ImportFrom, package: str) -> str:
 
 
 def _tree(path: Path) -> ast.Module:
+    found = path.stat()
+    return _parsed(path, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+
+
+@functools.lru_cache(maxsize=2048)
+def _parsed(path: Path, *stat: int) -> ast.Module:
+    """A file's syntax tree; nodes share most of their files."""
     return ast.parse(path.read_bytes(), filename=str(path))
 
 
-def _source_digest(path: Path) -> str:
-    return hashlib.sha256(ast.dump(_tree(path)).encode()).hexdigest()
+def source_digest(path: Path) -> str:
+    """Digest of a file's syntax tree: comments and layout do not count."""
+    return _tree_digest(_tree(path))
+
+
+@functools.lru_cache(maxsize=2048)
+def _tree_digest(tree: ast.Module) -> str:
+    return hashlib.sha256(ast.dump(tree).encode()).hexdigest()
 
 
 @functools.cache

@@ -15,7 +15,7 @@ from pathlib import Path
 from components.errors import DataError
 from components.example_gen.request import FeatureRule, Request, Source, SplitBy, SplitPlan
 from components.example_gen.sources import SPLIT_FOLDERS, list_images
-from pipelines import spans
+from pipelines import digests, spans
 from pipelines.config import Experiment
 from pipelines.datasets import digits, fashion, languages, taxi
 from pipelines.errors import InputError
@@ -252,15 +252,17 @@ def digest(files: Iterable[str]) -> str:
     Raises:
         InputError: a file cannot be read.
     """
+    paths = [Path(name) for name in files]
     total = hashlib.sha256()
-    for name in files:
-        path = Path(name)
-        try:
-            total.update(f"{path.parent.name}/{path.name}\0{_file_digest(path)}\n".encode())
-        except OSError as error:
-            raise InputError(
-                f"A data file cannot be read: {error.strerror}", place=name, remedy="Check its permissions."
-            ) from error
+    try:
+        for path, found in zip(paths, digests.of_files(paths), strict=True):
+            total.update(f"{path.parent.name}/{path.name}\0{found}\n".encode())
+    except OSError as error:
+        raise InputError(
+            f"A data file cannot be read: {error.strerror}",
+            place=str(error.filename),
+            remedy="Check its permissions.",
+        ) from error
     return total.hexdigest()
 
 
@@ -272,8 +274,3 @@ def digest_of_tree(path: Path) -> str:
     """
     files = sorted(item for item in path.rglob("*") if item.is_file()) if path.is_dir() else [path]
     return digest(map(str, files))
-
-
-def _file_digest(path: Path) -> str:
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -3,6 +3,8 @@
     done = roll_back(workspace, "digits", None, "slow", time.time())
     done.change.after, done.execution_id
 
+Mirrors of the serving root follow what was done, as the last step of each.
+
 Each is an execution of its own in ML Metadata, with events to the pushed
 models it concerns; nothing of the history is altered. It is recorded as
 running before the first folder moves, and as complete after the last, so that
@@ -19,8 +21,10 @@ from typing import Self
 from components.errors import PushError, ServableError
 from components.serving import manifest
 from components.serving.client import ModelClient, ServerError
+from components.serving_pusher import mirror
 from components.serving_pusher import root as serving_root
 from components.serving_pusher.root import Change, Withdrawal
+from pipelines import leases, recovery
 from pipelines.errors import HeadraceError, NotFoundError, WorkspaceError, nearest
 from pipelines.lineage.store import PRUNE, ROLLBACK, Store
 from pipelines.workspace import Workspace
@@ -29,7 +33,7 @@ _POLL_S = 0.2
 
 
 class NotServedError(HeadraceError):
-    """A server that does not serve what it should, in time."""
+    """A server that does not serve what it should, in time, or a mirror that does not hold it."""
 
     exit_code = 1
 
@@ -93,6 +97,7 @@ def roll_back(
             change = serving_root.put_in_service(
                 root, target, withdrawal, lambda coming: _announce(record, coming, withdrawal)
             )
+        _follow(root)
         return Rollback(change, record.execution_id)
     except PushError as error:
         raise NotFoundError(error.headline, place=error.place, remedy=error.remedy) from error
@@ -143,6 +148,7 @@ class _Record:
     def __init__(self, metadata_path: Path, kind: str, model: str) -> None:
         self._path, self._kind, self._model = metadata_path, kind, model
         self.execution_id: int | None = None
+        self._alive = leases.shared(recovery.operations_lock(metadata_path.parent))
 
     def begin(self, properties: Mapping[str, str | int | float], roles: Mapping[str, Sequence[int]]) -> None:
         """Records what is about to be done, and to which versions, by role."""
@@ -156,12 +162,16 @@ class _Record:
             self.execution_id = store.begin_operation(self._kind, everything, artifacts)
 
     def __enter__(self) -> Self:
+        self._alive.__enter__()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        if self.execution_id is not None:
-            with Store(self._path) as store:
-                store.end_operation(self.execution_id, ok=kind is None)
+        try:
+            if self.execution_id is not None:
+                with Store(self._path) as store:
+                    store.end_operation(self.execution_id, ok=kind is None)
+        finally:
+            self._alive.__exit__(None, None, None)
 
 
 def _announce(record: _Record, change: Change, withdrawal: Withdrawal) -> None:
@@ -230,9 +240,22 @@ def prune(workspace: Workspace, model: str, plan: PrunePlan, now: float) -> int 
                 versions = ", ".join(map(str, plan.removed))
                 record.begin({"versions": versions, "at": now}, {"removed": plan.removed})
             serving_root.remove(root, plan.removed)
+        _follow(root)
         return record.execution_id
     except OSError as error:
         raise _not_writable(root, error) from error
+
+
+def _follow(root: Path) -> None:
+    try:
+        mirror.follow(root)
+    except PushError as error:
+        raise NotServedError(
+            f"Done in the workspace, but not at a mirror: {error.headline}",
+            place=error.place,
+            remedy=f"{error.remedy} `headrace rollback {root.name} --to {serving_root.in_service(root)}` "
+            "brings the mirror up to date.",
+        ) from error
 
 
 def _not_writable(root: Path, error: OSError) -> WorkspaceError:

@@ -8,51 +8,35 @@ from __future__ import annotations
 import contextlib
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import Any, Protocol
 
-from pipelines import errors, fingerprint
-from pipelines.config import Experiment
+from pipelines import compiling, digests, errors, fingerprint, leases, plans, recovery
+from pipelines.compiling import RUNNERS as RUNNERS
+from pipelines.compiling import Options as Options
+from pipelines.config import Experiment, to_json
 from pipelines.lineage import record
 from pipelines.lineage import store as lineage
 from pipelines.lineage.sqlite import add_indexes
-from pipelines.runners.events import FAILED, Event, EventLog
+from pipelines.runners import cached
+from pipelines.runners.events import FAILED, RETRYING, Event, EventLog
+from pipelines.runners.files import RunFiles
+from pipelines.runners.policy import Policy
 from pipelines.summary import Summary, summarize
 from pipelines.workspace import Workspace, new_run_id
 
-if TYPE_CHECKING:
-    from pipelines.runners.node import RunFiles
-
-RunnerName = Literal["local", "beam"]
-RUNNERS: tuple[RunnerName, ...] = ("local", "beam")
-
-
-@dataclass(frozen=True)
-class Options:
-    """How to run.
-
-    Attributes:
-        runner: which orchestrator.
-        from_node: the first node to run; what is before it is taken from an earlier run.
-        to_node: the last node to run.
-        cache: whether earlier outputs of the same inputs, code and settings are used.
-        beam_args: Beam options for every Beam component.
-    """
-
-    runner: RunnerName = "local"
-    from_node: str | None = None
-    to_node: str | None = None
-    cache: bool = True
-    beam_args: tuple[str, ...] = ()
+TEMPLATE = "template.pb"
+"""In a run's folder: the compiled pipeline that it carries out."""
 
 
 class Progress(Protocol):
     """What a run tells while it goes on."""
 
-    def loading(self, run_id: str) -> None: ...
+    def begun(self, run_id: str) -> None: ...
+    def loading(self) -> None: ...
     def planned(self, nodes: list[str]) -> None: ...
     def event(self, event: Event) -> None: ...
     def tick(self) -> None: ...
@@ -87,14 +71,66 @@ def run(experiment: Experiment, workspace: Workspace, options: Options, progress
     run_id = new_run_id(experiment.name, datetime.now())
     folder = workspace.run_folder(run_id)
     folder.mkdir(parents=True)
-    progress.loading(run_id)
-    with _interruptible():
-        pipeline = _compile(experiment, workspace, options, run_id)
-        store_path = workspace.metadata_path
-        _begin(store_path, run_id, experiment, options, began)
-        progress.planned(_planned(pipeline))
-        state, error = _orchestrate(pipeline, options, folder, store_path, progress)
-        summary = _end(store_path, run_id, state, error)
+    recovery.settle_dead(workspace)
+    with leases.taken(folder) as lease, interruptible():
+        progress.begun(run_id)
+        key, template = template_of(experiment, workspace, options, progress.loading)
+        (folder / TEMPLATE).write_bytes(template.SerializeToString(deterministic=True))
+        ir = compiling.for_run(template, run_id)
+        if options.from_node or options.to_node:
+            compiling.mark_partial(ir, experiment, workspace, options)
+        _begin(workspace.metadata_path, run_id, experiment, options, began, key)
+        part = Part(ir, experiment, options, folder, workspace.metadata_path, lease)
+        return carry_out(part, progress, began)
+
+
+def template_of(
+    experiment: Experiment, workspace: Workspace, options: Options, loading: Callable[[], None]
+) -> tuple[str, Any]:
+    """The compiled pipeline and its key: kept from an earlier run, else compiled, which imports TFX."""
+    digests.remember_in(workspace.root)
+    key = plans.key_of(experiment, workspace, cache=options.cache)
+    kept = plans.load(workspace, key)
+    if kept is not None:
+        return key, kept
+    loading()
+    template = compiling.compile_template(experiment, workspace, cache=options.cache)
+    return key, plans.save(workspace, key, template)
+
+
+@dataclass(frozen=True)
+class Part:
+    """A run, or what is left of it.
+
+    Attributes:
+        ir: the compiled pipeline with the run's id, marked where only some nodes are to run.
+        experiment: what it was compiled from.
+        options: how to run.
+        folder: the run's.
+        metadata_path: of the workspace.
+        lease: held by this process.
+        finished: nodes that ran before.
+    """
+
+    ir: Any
+    experiment: Experiment
+    options: Options
+    folder: Path
+    metadata_path: Path
+    lease: leases.Lease
+    finished: Collection[str] = ()
+
+
+def carry_out(part: Part, progress: Progress, began: float) -> Outcome:
+    """Runs what is left of a run that was recorded as begun, and records its end.
+
+    Raises:
+        HeadraceError: a node failed, or the run was interrupted.
+    """
+    progress.planned(compiling.planned(part.ir))
+    state, error = _orchestrate(part, progress)
+    run_id = part.folder.name
+    summary = _end(part.metadata_path, run_id, state, error)
     if error is not None:
         raise error
     final = lineage.REFUSED if summary.refusal else lineage.COMPLETE
@@ -102,7 +138,7 @@ def run(experiment: Experiment, workspace: Workspace, options: Options, progress
 
 
 @contextlib.contextmanager
-def _interruptible() -> Iterator[None]:
+def interruptible() -> Iterator[None]:
     """SIGTERM ends a run as Ctrl-C does."""
 
     def interrupt(signum: int, frame: object) -> None:
@@ -115,100 +151,15 @@ def _interruptible() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
-def _compile(experiment: Experiment, workspace: Workspace, options: Options, run_id: str) -> Any:
-    """The IR with the run's id in it, and marked where only some nodes are to run."""
-    from tfx.dsl.compiler import compiler, constants
-    from tfx.orchestration.portable import runtime_parameter_utils
-
-    from pipelines.create import create_pipeline, node_ids
-
-    pipeline = create_pipeline(experiment, workspace, enable_cache=options.cache)
-    known = node_ids(pipeline)
-    for name in (options.from_node, options.to_node):
-        if name is not None and name not in known:
-            raise errors.NotFoundError(
-                f"There is no node {name!r}", place=experiment.name, remedy=errors.nearest(name, known)
-            )
-    ir = compiler.Compiler().compile(pipeline)
-    runtime_parameter_utils.substitute_runtime_parameter(
-        ir, {constants.PIPELINE_RUN_ID_PARAMETER_NAME: run_id}
-    )
-    if options.from_node or options.to_node:
-        _mark_partial(ir, experiment, workspace, options)
-    return ir
-
-
-def _mark_partial(ir: Any, experiment: Experiment, workspace: Workspace, options: Options) -> None:
-    from tfx.orchestration.portable import partial_run_utils
-    from tfx.proto.orchestration import pipeline_pb2
-
-    settings = pipeline_pb2.SnapshotSettings()
-    if options.from_node:
-        base = _base_run(workspace, experiment, _upstream(ir, options.from_node))
-        partial_run_utils.set_base_pipeline_run_strategy(settings, base)
-    else:
-        partial_run_utils.set_latest_pipeline_run_strategy(settings)
-    try:
-        partial_run_utils.mark_pipeline(
-            ir,
-            from_nodes=[options.from_node] if options.from_node else None,
-            to_nodes=[options.to_node] if options.to_node else None,
-            snapshot_settings=settings,
-        )
-    except ValueError as error:
-        raise errors.ConfigError(
-            f"These nodes cannot be run alone: {error}",
-            place=f"--from {options.from_node} --to {options.to_node}",
-        ) from error
-    if not _planned(ir):
-        raise errors.ConfigError(
-            f"No node lies between {options.from_node} and {options.to_node}",
-            place="--from, --to",
-            remedy="--from names the earlier node.",
-        )
-
-
-def _upstream(ir: Any, node_id: str) -> set[str]:
-    """The nodes before one, transitively."""
-    before = {item.pipeline_node.node_info.id: set(item.pipeline_node.upstream_nodes) for item in ir.nodes}
-    found: set[str] = set()
-    waiting = set(before[node_id])
-    while waiting:
-        name = waiting.pop()
-        found.add(name)
-        waiting |= before[name] - found
-    return found
-
-
-def _base_run(workspace: Workspace, experiment: Experiment, needed: set[str]) -> str:
-    """The latest run of the experiment in which all needed nodes have outputs."""
-    with lineage.Store(workspace.metadata_path) as store:
-        for earlier in store.runs():
-            nodes = store.nodes(earlier.run_id) if earlier.experiment == experiment.name else []
-            if needed <= {node.node for node in nodes if node.state in ("complete", "cached")}:
-                return earlier.run_id
-    raise errors.NotFoundError(
-        "No earlier run has the outputs that --from starts from",
-        place=f"{experiment.name}: {', '.join(sorted(needed))}",
-        remedy="Run without --from first; finished nodes are cached.",
-    )
-
-
-def _planned(ir: Any) -> list[str]:
-    return [
-        item.pipeline_node.node_info.id
-        for item in ir.nodes
-        if not item.pipeline_node.execution_options.HasField("skip")
-    ]
-
-
-def _begin(path: Path, run_id: str, experiment: Experiment, options: Options, began: float) -> None:
-    from pipelines.create import config_json
-
+def _begin(path: Path, run_id: str, experiment: Experiment, options: Options, began: float, key: str) -> None:
     details = {
-        "config": config_json(experiment),
+        "config": to_json(experiment),
+        "compiled": key,
         "runner": options.runner,
         "cache": options.cache,
+        "from_node": options.from_node,
+        "to_node": options.to_node,
+        "beam_args": list(options.beam_args),
         "packages": fingerprint.environment(),
         # Asked for before any node is forked, so that nodes need not ask again.
         "surroundings": record.surroundings(),
@@ -233,48 +184,69 @@ def _end(path: Path, run_id: str, state: str, error: errors.HeadraceError | None
     return summary
 
 
-def _orchestrate(
-    pipeline: Any, options: Options, folder: Path, metadata_path: Path, progress: Progress
-) -> tuple[str, errors.HeadraceError | None]:
+def _orchestrate(part: Part, progress: Progress) -> tuple[str, errors.HeadraceError | None]:
     """Runs the nodes; how the run ended, and the error to raise where it did not end well."""
-    from pipelines.runners.node import RunFiles
-
-    log = EventLog(folder)
+    log = EventLog(part.folder, from_now_on=True)
     log.take_reserve()
-    failures: list[Event] = []
+    failures: dict[str, Event] = {}
 
     def tick() -> None:
+        part.lease.beat()
         for event in log.new():
             progress.event(event)
             if event.state == FAILED:
-                failures.append(event)
+                failures[event.node] = event
+            elif event.state == RETRYING:
+                failures.pop(event.node, None)
         progress.tick()
 
     try:
-        ok = _runner(options, RunFiles(folder, metadata_path), tick)(pipeline)
+        ok = _run_nodes(part, tick, progress)
     except KeyboardInterrupt:
         tick()
         return lineage.INTERRUPTED, errors.InterruptedRunError(
             "The run was interrupted",
-            place=folder.name,
-            remedy="Run the same command again: finished nodes are taken from the cache.",
+            place=part.folder.name,
+            remedy=f"headrace run --resume {part.folder.name} goes on from here; or run the same command "
+            "again: finished nodes are taken from the cache.",
         )
     finally:
         log.free_reserve()
     tick()
     if ok:
         return lineage.COMPLETE, None
-    return lineage.FAILED, _failure(failures, folder)
+    return lineage.FAILED, _failure(list(failures.values()), part.folder)
 
 
-def _runner(options: Options, files: RunFiles, tick: Callable[[], None]) -> Callable[[Any], bool]:
-    if options.runner == "beam":
+def _run_nodes(part: Part, tick: Callable[[], None], progress: Progress) -> bool:
+    """Takes what it can from the cache, then runs the rest; True where no node failed."""
+    files = RunFiles(part.folder, part.metadata_path)
+    if part.options.runner == "beam":
         from pipelines.runners.beam import BeamRunner
 
-        return BeamRunner(files, tick, options.beam_args).run_with_ir
+        return BeamRunner(files, tick, part.options.beam_args).run_with_ir(part.ir)
+    finished = set(part.finished)
+    whole = not (part.options.from_node or part.options.to_node)
+    if part.options.cache and whole:
+        finished |= cached.take(part.ir, files, finished, tick)
+        if finished >= set(compiling.planned(part.ir)):
+            return True
+    progress.loading()
     from pipelines.runners.local import LocalRunner
 
-    return LocalRunner(files, tick, options.beam_args).run_with_ir
+    runner = LocalRunner(files, tick, part.options.beam_args, policies=_policies(part.experiment))
+    return runner.run_with_ir(part.ir, finished=finished)
+
+
+def _policies(experiment: Experiment) -> dict[str, Policy]:
+    names = {*experiment.retry, *experiment.timeouts_s}
+    return {
+        name: Policy(
+            timeout_s=experiment.timeouts_s.get(name),
+            **(experiment.retry[name].model_dump() if name in experiment.retry else {}),
+        )
+        for name in names
+    }
 
 
 def _failure(failures: list[Event], folder: Path) -> errors.HeadraceError:

@@ -8,6 +8,7 @@ TFMA as predictions; metrics, slices, thresholds and result files stay TFMA's.
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,10 +28,12 @@ from tensorflow_model_analysis.extractors import (
 from tensorflow_model_analysis.proto import config_pb2
 from tfx_bsl.tfxio import tf_example_record
 
-from components.evaluator import predict
+from components.errors import ServableError
+from components.evaluator import measures, predict, vectorized
 
 CANDIDATE = "candidate"
 BASELINE = "baseline"
+TFMA, VECTORIZED = "tfma", "vectorized"
 _BATCH = 64
 
 
@@ -58,13 +61,51 @@ def _drop_change(threshold: Any) -> None:
 
 def analyze(
     pipeline: beam.Pipeline,
+    files: Sequence[str],
+    models: predict.Models,
+    config: config_pb2.EvalConfig,
+    label: str,
+    output_path: str,
+    engine: str,
+) -> str:
+    """Adds prediction, metrics and TFMA's writers to `pipeline`; returns the engine that is used.
+
+    Args:
+        pipeline: to add to.
+        files: gzipped TFRecords of raw Examples.
+        models: the servables.
+        config: TFMA's configuration.
+        label: label feature.
+        output_path: folder of the result files.
+        engine: `tfma`, `vectorized`, or `auto`: vectorized where that can do what is asked.
+
+    Raises:
+        ServableError: `vectorized` is asked for, and cannot do it.
+    """
+    if engine != TFMA:
+        shared = _shared_models(bool(models.baseline))
+        try:
+            vectorized.evaluate(pipeline, files, models, config, label, output_path, shared)
+            return VECTORIZED
+        except measures.UnsupportedError as error:
+            if engine == VECTORIZED:
+                raise ServableError(
+                    f"The vectorized evaluation does not do {error}",
+                    place="evaluation.engine",
+                    remedy="Use evaluation.engine: auto, which leaves it to TFMA.",
+                ) from error
+    records = pipeline | "Read" >> beam.Create(list(files)) | beam.io.ReadAllFromTFRecord()
+    _analyze_by_tfma(records, models, config, label, output_path)
+    return TFMA
+
+
+def _analyze_by_tfma(
     records: beam.PCollection,
     models: predict.Models,
     config: config_pb2.EvalConfig,
     label: str,
     output_path: str,
 ) -> None:
-    """Adds prediction, TFMA and its writers to `pipeline`."""
     has_baseline = bool(models.baseline)
     kept = sorted({key for spec in config.slicing_specs for key in spec.feature_keys})
     tfxio = tf_example_record.TFExampleBeamRecord(

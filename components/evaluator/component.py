@@ -13,6 +13,7 @@ class EvaluatorSpec(component_spec.ComponentSpec):
         "eval_config": component_spec.ExecutionParameter(type=str),
         "split": component_spec.ExecutionParameter(type=str),
         "label": component_spec.ExecutionParameter(type=str),
+        "engine": component_spec.ExecutionParameter(type=str),
     }
     INPUTS = {
         "examples": component_spec.ChannelParameter(type=standard_artifacts.Examples),
@@ -45,6 +46,7 @@ class Evaluator(base_beam_component.BaseBeamComponent):
         eval_config: str,
         split: str,
         label: str,
+        engine: str,
     ) -> None:
         """Makes the node.
 
@@ -56,6 +58,7 @@ class Evaluator(base_beam_component.BaseBeamComponent):
                 `baseline`, and the label key `label_id`.
             split: the split to evaluate on.
             label: label feature, a string.
+            engine: `tfma`, `vectorized`, or `auto`; see `analyze.analyze`.
         """
         super().__init__(
             EvaluatorSpec(
@@ -65,6 +68,7 @@ class Evaluator(base_beam_component.BaseBeamComponent):
                 eval_config=eval_config,
                 split=split,
                 label=label,
+                engine=engine,
                 evaluation=channel_utils.as_channel([standard_artifacts.ModelEvaluation()]),
                 blessing=channel_utils.as_channel([standard_artifacts.ModelBlessing()]),
             )

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import apache_beam as beam
 from tfx import types
 from tfx.components.evaluator import constants
 from tfx.dsl.components.base import base_beam_executor
@@ -31,12 +30,18 @@ class Executor(base_beam_executor.BaseBeamExecutor):
         config = analyze.parse_config(exec_properties["eval_config"], has_baseline=bool(baselines))
         evaluation = artifact_utils.get_single_uri(output_dict["evaluation"])
         examples = artifact_utils.get_single_uri(input_dict["examples"])
+        files = sorted(map(str, Path(examples, f"Split-{exec_properties['split']}").glob("*")))
         with self._make_beam_pipeline() as pipeline:
-            records = pipeline | "Read" >> beam.io.ReadFromTFRecord(
-                f"{examples}/Split-{exec_properties['split']}/*"
+            engine = analyze.analyze(
+                pipeline,
+                files,
+                models,
+                config,
+                exec_properties["label"],
+                evaluation,
+                exec_properties["engine"],
             )
-            analyze.analyze(pipeline, records, models, config, exec_properties["label"], evaluation)
-        summary = analyze.summarize(evaluation, has_baseline=bool(baselines))
+        summary = {**analyze.summarize(evaluation, has_baseline=bool(baselines)), "engine": engine}
         analyze.write_summary(evaluation, summary)
         blessing = artifact_utils.get_single_instance(output_dict["blessing"])
         _bless(blessing, candidate, baselines, summary)

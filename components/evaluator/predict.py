@@ -40,6 +40,7 @@ class Predict(beam.DoFn):
         super().__init__()
         self._models = models
         self._label = label
+        self._slicing = sorted(set(kept_features) - {label})
         self._kept = sorted({label, *kept_features})
 
     def setup(self) -> None:
@@ -57,7 +58,8 @@ class Predict(beam.DoFn):
         candidate = self._candidate.predict(batch).scores
         baseline = self._baseline.predict(batch).scores if self._baseline is not None else None
         for row, record in enumerate(batch):
-            kept = _keep(record, self._kept)
+            # Without the label itself: whole numbers beside others would be of another type.
+            kept = _keep(record, self._slicing)
             _set_floats(kept, CANDIDATE_SCORES, candidate[row : row + 1])
             if baseline is not None:
                 _set_floats(kept, BASELINE_SCORES, baseline[row : row + 1])
@@ -67,11 +69,11 @@ class Predict(beam.DoFn):
     def _classified(self, batch: Sequence[bytes]) -> Iterator[bytes]:
         names = self._candidate.servable.class_names
         labels = examples.label_ids(examples.labels_of(batch, self._label), names)
-        candidate = _with_unknown(self._candidate.predict(batch).scores)
+        candidate = with_unknown(self._candidate.predict(batch).scores)
         baseline = None
         if self._baseline is not None:
             own = self._baseline.predict(batch).scores
-            baseline = _with_unknown(reorder(own, self._baseline.servable.class_names, names))
+            baseline = with_unknown(reorder(own, self._baseline.servable.class_names, names))
         for row, record in enumerate(batch):
             kept = _keep(record, self._kept)
             _set_floats(kept, CANDIDATE_SCORES, candidate[row])
@@ -101,7 +103,7 @@ def reorder(scores: np.ndarray, names: Sequence[str], wanted: Sequence[str]) -> 
     return result
 
 
-def _with_unknown(scores: np.ndarray) -> np.ndarray:
+def with_unknown(scores: np.ndarray) -> np.ndarray:
     """A last column of zeros: an example of an unknown class is then always wrong."""
     return np.pad(scores, ((0, 0), (0, 1)))
 

@@ -15,8 +15,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from components.errors import DataError
-from components.example_gen.readers.images import SUFFIXES
 from components.example_gen.request import Source
+
+SUFFIXES = (".jpg", ".jpeg", ".png", ".gif", ".bmp", ".webp")
 
 SPLIT_FOLDERS = {
     "train": "train",

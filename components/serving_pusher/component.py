@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tfx.dsl.components.base import base_component, executor_spec
@@ -19,6 +19,7 @@ class PusherSpec(component_spec.ComponentSpec):
         "model_name": component_spec.ExecutionParameter(type=str),
         "split": component_spec.ExecutionParameter(type=str),
         "raw_features": component_spec.ExecutionParameter(type=str),
+        "mirrors": component_spec.ExecutionParameter(type=str),
         "server": component_spec.ExecutionParameter(type=str),
     }
     INPUTS = {
@@ -37,7 +38,8 @@ class Pusher(base_component.BaseComponent):
 
     Outputs:
         pushed_model: TFX's PushedModel: custom properties `pushed` (0 or 1),
-            `pushed_destination`, `pushed_version`, or `reason`.
+            `pushed_destination`, `pushed_version`; or `reason`; or `in_service_as`,
+            the version that was there already.
     """
 
     SPEC_CLASS = PusherSpec
@@ -56,6 +58,7 @@ class Pusher(base_component.BaseComponent):
         model_name: str,
         split: str,
         raw_features: Mapping[str, str],
+        mirrors: Sequence[str],
         server: Mapping[str, Any] | None,
     ) -> None:
         """Makes the node.
@@ -71,6 +74,7 @@ class Pusher(base_component.BaseComponent):
             model_name: the model's name.
             split: the split that examples are taken from.
             raw_features: signature -> the feature of the Examples that it takes.
+            mirrors: URLs of file systems that hold copies of the serving root.
             server: `url`, `model`, `timeout_s` and `tolerance` of the server that
                 must serve the version; None to ask none.
         """
@@ -86,6 +90,7 @@ class Pusher(base_component.BaseComponent):
                 model_name=model_name,
                 split=split,
                 raw_features=json.dumps(raw_features, sort_keys=True),
+                mirrors=json.dumps(list(mirrors)),
                 server=json.dumps(server, sort_keys=True),
                 pushed_model=channel_utils.as_channel([standard_artifacts.PushedModel()]),
             )

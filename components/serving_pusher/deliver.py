@@ -1,10 +1,16 @@
 """A push with all that belongs to it: warm-up requests, manifest, and proof by the server.
 
-version = deliver(delivery, server)
+    delivered = deliver(delivery, server)
+    delivered.version, delivered.new
+
+A push is done only when every mirror has it and the configured server serves
+it. A servable that is in service already is not pushed a second time: mirrors
+and server are seen to all the same.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import time
 from collections.abc import Mapping, Sequence
@@ -12,11 +18,17 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from components.errors import PushError, ServableError
+from components.errors import PushError, ServableError, UserError
 from components.serving import examples, manifest, runtimes
-from components.serving.servable import version_folder
-from components.serving_pusher import canary, root, warmup
+from components.serving.servable import SIGNATURE_TENSORS, Signature, version_folder
+from components.serving.triton import CONFIG_FILE
+from components.serving_pusher import canary, mirror, root, warmup
 from components.serving_pusher.push import push
+
+_SERVER_REMEDY = (
+    "See that the server runs, serves this root and loads this kind of model (its log says why not); "
+    "then run again, which pushes the next version."
+)
 
 
 @dataclass(frozen=True)
@@ -51,6 +63,7 @@ class Delivery:
         origin: where it came from.
         records: serialized Examples of the test split, some of which go with it.
         raw_features: signature -> the feature that it takes.
+        mirrors: where copies of the root are kept, as URLs of file systems.
     """
 
     servable_uri: str
@@ -58,32 +71,72 @@ class Delivery:
     origin: Origin
     records: Sequence[bytes]
     raw_features: Mapping[str, str]
+    mirrors: Sequence[str] = ()
 
 
-def deliver(delivery: Delivery, server: canary.Server | None) -> int:
-    """Pushes, and where there is a server makes sure that it serves what was pushed.
+@dataclass(frozen=True)
+class Delivered:
+    """The version that is now in service; `new` is False where it was already."""
 
-    Returns:
-        The version's number.
+    version: int
+    new: bool
+
+
+def deliver(delivery: Delivery, server: canary.Server | None) -> Delivered:
+    """Pushes, copies to mirrors, and where there is a server makes sure that it serves what was pushed.
 
     Raises:
-        PushError: the root cannot be written, or the server does not serve the
-            version; it is then withdrawn, and what was in service before is again.
+        PushError: the root or a mirror cannot be written, or the server does not serve
+            the version; a new one is then withdrawn, and what was in service before is again.
     """
     runtime = runtimes.load(delivery.servable_uri)
-    records = warmup.choose(delivery.records)
-    known = canary.Canary.of(runtime, records)
-    inputs = examples.raw_inputs(runtime.servable, records, delivery.raw_features)
+    known = canary.Canary.of(runtime, warmup.choose(delivery.records))
+    for url in delivery.mirrors:
+        mirror.join(delivery.root, url)
+    current = _already_in_service(delivery)
+    version = _push(delivery, known) if current is None else current
+    try:
+        mirror.follow(delivery.root, delivery.mirrors)
+        if server is not None:
+            canary.verify(server, version, known)
+    except (PushError, ServableError) as error:
+        if current is not None:
+            raise PushError(error.headline, place=error.place, remedy=error.remedy) from error
+        raise _withdrawn(delivery, version, error) from error
+    return Delivered(version, new=current is None)
+
+
+def _already_in_service(delivery: Delivery) -> int | None:
+    """The version in service, where it is this very servable and whole; else None."""
+    number = root.in_service(delivery.root)
+    folder = None if number is None else root.folder_of(delivery.root, number)
+    if folder is None or not (folder / manifest.PATH).exists():
+        return None
+    try:
+        same = manifest.read(folder).get("servable_id") == delivery.origin.servable_id
+        return number if same and not manifest.faults(folder, contents=False) else None
+    except ServableError:
+        return None  # Pushed by others, or damaged: the new version takes its place.
+
+
+def _push(delivery: Delivery, known: canary.Canary) -> int:
 
     def complete(staged: Path) -> None:
-        warmup.write(staged, warmup.requests(delivery.origin.model, inputs))
+        warmup.write(staged, warmup.requests(delivery.origin.model, _inputs(known, delivery.raw_features)))
         manifest.write(staged, _manifest(delivery.origin, known))
+        if (staged / CONFIG_FILE).exists():  # Triton's, which it looks for beside the versions
+            root.write_whole(delivery.root / CONFIG_FILE, (staged / CONFIG_FILE).read_text())
 
     source = version_folder(delivery.servable_uri)
-    version = push(source, delivery.root, delivery.origin.stamp(), complete)
-    if server is not None:
-        _prove(delivery.root, version, server, known)
-    return version
+    return push(source, delivery.root, delivery.origin.stamp(), complete)
+
+
+def _inputs(known: canary.Canary, raw_features: Mapping[str, str]) -> Mapping[Signature, Sequence[Any]]:
+    """What each signature takes; of a format that takes tensors, only what every server of it has."""
+    core = known.servable.core
+    if core is None or known.tensors is None:
+        return examples.raw_inputs(known.servable, known.records, raw_features)
+    return {Signature(SIGNATURE_TENSORS, core.input): known.tensors}
 
 
 def _manifest(origin: Origin, known: canary.Canary) -> dict[str, Any]:
@@ -95,17 +148,18 @@ def _manifest(origin: Origin, known: canary.Canary) -> dict[str, Any]:
     }
 
 
-def _prove(folder: Path, version: int, server: canary.Server, known: canary.Canary) -> None:
-    try:
-        canary.verify(server, version, known)
-    except ServableError as error:
-        place = _withdraw(folder, version, error.headline)
-        raise PushError(
-            f"The pushed version was withdrawn: {error.headline}",
-            place=f"{place}, server {error.place}" if error.place else str(place),
-            remedy="See that the server runs, serves this root and loads this kind of model (its log says "
-            "why not); then run again, which pushes the next version.",
-        ) from error
+def _withdrawn(delivery: Delivery, version: int, error: UserError) -> PushError:
+    """Takes a version out of service everywhere; returns the error to raise."""
+    place = _withdraw(delivery.root, version, error.headline)
+    for url in delivery.mirrors:
+        # One that cannot be reached is what failed, or will be seen to by the next push.
+        with contextlib.suppress(PushError):
+            mirror.follow(delivery.root, [url])
+    return PushError(
+        f"The pushed version was withdrawn: {error.headline}",
+        place=f"{place}, {error.place}" if error.place else str(place),
+        remedy=error.remedy if isinstance(error, PushError) else _SERVER_REMEDY,
+    )
 
 
 def _withdraw(folder: Path, version: int, reason: str) -> Path:

@@ -33,8 +33,8 @@ class Executor(base_executor.BaseExecutor):
         """See `component.Pusher`.
 
         Raises:
-            PushError: the root cannot be written, or the configured server does
-                not serve what was pushed.
+            PushError: the root or a mirror cannot be written, or the configured
+                server does not serve what was pushed.
         """
         pushed = artifact_utils.get_single_instance(output_dict["pushed_model"])
         refusal = _refusal(input_dict)
@@ -44,11 +44,16 @@ class Executor(base_executor.BaseExecutor):
             Path(pushed.uri, "NOT_PUSHED").write_text(refusal)
             return
         delivery = _delivery(input_dict, exec_properties, self._context.pipeline_run_id or "")
-        version = deliver.deliver(delivery, _server(exec_properties))
-        folder = str(delivery.root / str(version))
+        done = deliver.deliver(delivery, _server(exec_properties))
+        folder = str(delivery.root / str(done.version))
+        if not done.new:
+            pushed.set_int_custom_property(_PUSHED_KEY, 0)
+            pushed.set_string_custom_property("in_service_as", str(done.version))
+            Path(pushed.uri, "NOT_PUSHED").write_text(f"in service already: {folder}")
+            return
         pushed.set_int_custom_property(_PUSHED_KEY, 1)
         pushed.set_string_custom_property(_DESTINATION_KEY, folder)
-        pushed.set_string_custom_property(_VERSION_KEY, str(version))
+        pushed.set_string_custom_property(_VERSION_KEY, str(done.version))
         Path(pushed.uri, "PUSHED").write_text(folder)
 
 
@@ -73,6 +78,7 @@ def _delivery(
             warmup.MAX_EXAMPLES,
         ),
         raw_features=json.loads(exec_properties["raw_features"]),
+        mirrors=json.loads(exec_properties["mirrors"]),
     )
 
 

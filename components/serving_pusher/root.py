@@ -182,6 +182,12 @@ def take_number(staged: Path, root: Path) -> int:
         return number
 
 
+def raise_floor(root: Path, number: int) -> None:
+    """Makes every number that is given from now on higher than `number`."""
+    with locked(root):
+        _remember(root, max(number, highest(root)))
+
+
 def highest(root: Path) -> int:
     """The highest number ever given; 0 for none."""
     file = root / _HIGHEST

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 
 from rich import box
@@ -10,9 +11,16 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from pipelines.runners.events import CACHED, COMPLETE, ENDED, FAILED, RUNNING, SKIPPED, Event
+from pipelines.runners.events import CACHED, COMPLETE, ENDED, FAILED, RETRYING, RUNNING, SKIPPED, Event
 
-_STYLES = {RUNNING: "yellow", COMPLETE: "green", CACHED: "cyan", FAILED: "bold red", SKIPPED: "dim"}
+_STYLES = {
+    RUNNING: "yellow",
+    RETRYING: "yellow",
+    COMPLETE: "green",
+    CACHED: "cyan",
+    FAILED: "bold red",
+    SKIPPED: "dim",
+}
 _WORDS = {COMPLETE: "done"}
 
 
@@ -29,8 +37,12 @@ class ConsoleProgress:
         self._live: Live | None = None
         self._drawn = 0.0
 
-    def loading(self, run_id: str) -> None:
-        self._console.print(f"Run [bold]{run_id}[/bold]: loading TFX (about 15 s)", highlight=False)
+    def begun(self, run_id: str) -> None:
+        self._console.print(f"Run [bold]{run_id}[/bold]", highlight=False)
+
+    def loading(self) -> None:
+        if "tfx.components" not in sys.modules:
+            self._console.print("Loading TFX (about 15 s)", highlight=False)
 
     def planned(self, nodes: list[str]) -> None:
         self._nodes = dict.fromkeys(nodes)
@@ -40,7 +52,7 @@ class ConsoleProgress:
 
     def event(self, event: Event) -> None:
         self._nodes[event.node] = event
-        if self._live is None and event.state in ENDED:
+        if self._live is None and event.state in (*ENDED, RETRYING):
             self._console.print(
                 f"  {event.node:<17} {_word(event.state):<8} {_seconds(event)}", highlight=False
             )

@@ -1,4 +1,4 @@
-"""headrace prune: old versions of a model removed for good."""
+"""headrace models prune: old versions of a model removed for good."""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ import time
 
 import click
 
+from pipelines.cli import names
 from pipelines.cli.options import workspace_option
 from pipelines.cli.screen import console
 from pipelines.workspace import Workspace
 
 
 @click.command("prune")
-@click.argument("model")
+@click.argument("model", shell_complete=names.models)
 @workspace_option
 @click.option("--keep", type=click.IntRange(1), required=True, help="So many versions stay.")
 @click.option("--yes", is_flag=True, help="Remove them; without this it is only said which.")
@@ -25,8 +26,8 @@ def command(model: str, root: str, keep: int, yes: bool, server: str | None) -> 
 
     \b
     Example:
-      headrace prune digits --keep 3          # says what would go
-      headrace prune digits --keep 3 --yes
+      headrace models prune digits --keep 3          # says what would go
+      headrace models prune digits --keep 3 --yes
     """
     from components.serving.client import ModelClient
     from pipelines import operations

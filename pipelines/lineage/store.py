@@ -29,6 +29,8 @@ TFX_NODE_TYPE = "node"
 ROLLBACK, PRUNE = "HeadraceRollback", "HeadracePrune"
 """Execution types of what is done to served models outside of runs."""
 
+OPERATIONS = (ROLLBACK, PRUNE)
+
 INPUT_FILE = "InputFile"
 """Artifact type of what ExampleGen read; its events have the key `files`."""
 
@@ -150,6 +152,30 @@ class Store:
         _set(context, {"state": state, "ended": ended, "details": json.dumps(merged, sort_keys=True)})
         self._store.put_contexts([context])
 
+    def run(self, run_id: str) -> RunRecord:
+        """The run of exactly that id.
+
+        Raises:
+            NotFoundError: there is none.
+        """
+        return _run_record(self._run_context(run_id))
+
+    def reopen_run(self, run_id: str, details: Mapping[str, Any]) -> None:
+        """Records that a run which had ended goes on; `details` are added."""
+        context = self._run_context(run_id)
+        merged = {**json.loads(context.custom_properties["details"].string_value), **details}
+        del context.custom_properties["ended"]
+        _set(context, {"state": RUNNING, "details": json.dumps(merged, sort_keys=True)})
+        self._store.put_contexts([context])
+
+    def reopen_executions(self, execution_ids: Sequence[int]) -> None:
+        """Marks executions as running again; TFX's launcher then takes them up."""
+        found = self._store.get_executions_by_id(execution_ids)
+        for execution in found:
+            execution.last_known_state = pb.Execution.RUNNING
+        if found:
+            self._store.put_executions(found)
+
     def cancel_running(self, run_id: str) -> list[int]:
         """Marks a run's executions that still count as running as canceled; returns their ids."""
         left = [
@@ -157,11 +183,7 @@ class Store:
             for execution in self._executions(run_id)
             if execution.last_known_state in (pb.Execution.RUNNING, pb.Execution.NEW)
         ]
-        for execution in left:
-            execution.last_known_state = pb.Execution.CANCELED
-        if left:
-            self._store.put_executions(left)
-        return [execution.id for execution in left]
+        return self._cancel(left)
 
     def annotate_execution(self, execution_id: int, properties: Mapping[str, str | int | float]) -> None:
         """Adds custom properties to an execution. (Cache keys read artifacts, not executions.)"""
@@ -307,6 +329,25 @@ class Store:
         (execution,) = self._store.get_executions_by_id([execution_id])
         execution.last_known_state = pb.Execution.COMPLETE if ok else pb.Execution.FAILED
         self._store.put_executions([execution])
+
+    def cancel_operations(self, kinds: Sequence[str]) -> list[int]:
+        """Marks operations that count as running as canceled; returns their ids."""
+        known = {kind.name for kind in self._store.get_execution_types()}
+        left = [
+            execution
+            for kind in kinds
+            if kind in known
+            for execution in self._store.get_executions_by_type(kind)
+            if execution.last_known_state == pb.Execution.RUNNING
+        ]
+        return self._cancel(left)
+
+    def _cancel(self, executions: Sequence[Any]) -> list[int]:
+        for execution in executions:
+            execution.last_known_state = pb.Execution.CANCELED
+        if executions:
+            self._store.put_executions(executions)
+        return [execution.id for execution in executions]
 
     def _node_record(
         self, execution: Any, events: Sequence[Any], artifacts: Mapping[int, ArtifactRecord]

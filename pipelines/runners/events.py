@@ -10,10 +10,14 @@ from __future__ import annotations
 import errno
 import json
 import os
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 RUNNING, COMPLETE, CACHED, FAILED, SKIPPED = "running", "complete", "cached", "failed", "skipped"
+RETRYING = "retrying"
+"""A failed node waits for its next try; `seconds` is how long, `error` why."""
+
 _RESERVE_BYTES = 1 << 20
 
 ENDED = (COMPLETE, CACHED, FAILED, SKIPPED)
@@ -30,6 +34,7 @@ class Event:
         seconds: wall time since the node began, when it has ended.
         error: headline, place and remedy, when it failed.
         user_error: whether the user can mend it.
+        kinds: names of the error's classes, or `crash` or `timeout`.
     """
 
     node: str
@@ -38,15 +43,22 @@ class Event:
     seconds: float | None = None
     error: dict[str, str] | None = None
     user_error: bool = False
+    kinds: Sequence[str] = ()
 
 
 class EventLog:
     """A file that several processes append to and one reads."""
 
-    def __init__(self, run_folder: Path) -> None:
+    def __init__(self, run_folder: Path, *, from_now_on: bool = False) -> None:
+        """Opens the log.
+
+        Args:
+            run_folder: where it lies.
+            from_now_on: whether `new` passes over what is there already.
+        """
         self.path = run_folder / "events.jsonl"
         self._reserve = run_folder / "reserve"
-        self._read_to = 0
+        self._read_to = self.path.stat().st_size if from_now_on and self.path.exists() else 0
 
     def append(self, event: Event) -> None:
         """Adds an event; one write to a file opened for appending is not torn."""

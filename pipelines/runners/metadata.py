@@ -14,15 +14,9 @@ from pipelines.lineage.locking import exclusive
 class LockedMetadata(metadata.Metadata):
     """Holds the lock while it is entered; TFX enters it briefly, and never while a node works."""
 
-    def __init__(self, deployment: Any, path: Path) -> None:
-        """Makes the handle.
-
-        Args:
-            deployment: TFX's LocalDeploymentConfig, which says how to connect.
-            path: the SQLite file.
-        """
-        connection = deployment.metadata_connection_config
-        super().__init__(getattr(connection, connection.WhichOneof("connection_config")))
+    def __init__(self, path: Path) -> None:
+        """Makes the handle; the compiled pipeline names a file too, which a look on a copy must not touch."""
+        super().__init__(metadata.sqlite_metadata_connection_config(str(path)))
         self._path = path
         self._locks: list[AbstractContextManager[None]] = []
 

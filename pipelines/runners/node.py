@@ -9,32 +9,23 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import resource
 import time
 import traceback
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from tfx.orchestration.local import runner_utils
 from tfx.orchestration.portable import launcher
 
-from components import beam_worker, subprocesses
+from components import beam_worker
 from pipelines import errors
 from pipelines.lineage import record
-from pipelines.lineage.store import INPUT_FILE, ArtifactRecord, Store
-from pipelines.runners import beam_options, events
+from pipelines.lineage.store import INPUT_FILE, ArtifactRecord, NodeRecord, Store
+from pipelines.runners import beam_options, events, tfx_patches
+from pipelines.runners.costs import Meter
+from pipelines.runners.files import RunFiles as RunFiles
+from pipelines.runners.files import log_path as log_path
 from pipelines.runners.metadata import LockedMetadata
-
-_PROCESSES = (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
-
-
-@dataclass(frozen=True)
-class RunFiles:
-    """Where a run keeps its logs and events, and the workspace's metadata."""
-
-    folder: Path
-    metadata_path: Path
 
 
 @dataclass(frozen=True)
@@ -52,9 +43,10 @@ def run_node(task: NodeTask) -> bool:
     log = events.EventLog(task.files.folder)
     began = time.time()
     log.append(events.Event(task.node_id, events.RUNNING, began))
-    meter = _Meter()
+    meter = Meter()
     try:
         beam_worker.prepare()
+        tfx_patches.verify_cached_outputs()
         info = _launch(task)
     except Exception as error:
         with contextlib.suppress(OSError):  # a full disk
@@ -75,7 +67,7 @@ def _launch(task: NodeTask) -> Any:
     node = find_node(task.pipeline, task.node_id)
     return launcher.Launcher(
         pipeline_node=node,
-        mlmd_connection=LockedMetadata(deployment, task.files.metadata_path),
+        mlmd_connection=LockedMetadata(task.files.metadata_path),
         pipeline_info=task.pipeline.pipeline_info,
         pipeline_runtime_spec=task.pipeline.runtime_spec,
         executor_spec=runner_utils.extract_executor_spec(deployment, task.node_id),
@@ -102,14 +94,21 @@ def _record(task: NodeTask, info: Any, costs: dict[str, float]) -> str:
         if state not in (events.COMPLETE, events.CACHED):
             return events.FAILED
         ended = store.node(info.execution_id)
+    record_facts(ended, task.files, costs)
+    return state
+
+
+def record_facts(ended: NodeRecord, files: RunFiles, costs: dict[str, float]) -> None:
+    """Adds to a finished node's execution what it cost and did, and links the files it read."""
     # Reports are read while the store is closed: other nodes wait for it.
     facts = {**record.surroundings(), **costs, **record.facts(ended, costs["wall_s"])}
-    inputs = [_as_artifact(file) for file in record.input_files(ended)]
-    with Store(task.files.metadata_path) as store:
-        store.annotate_execution(info.execution_id, facts)
+    known = {artifact.uri for artifact in ended.inputs.get("files", ())}
+    inputs = [_as_artifact(file) for file in record.input_files(ended) if file.path not in known]
+    with Store(files.metadata_path) as store:
         if inputs:
-            store.link_inputs(info.execution_id, INPUT_FILE, "files", inputs)
-    return state
+            store.link_inputs(ended.execution_id, INPUT_FILE, "files", inputs)
+        # Last, since it is by these that a resumed run knows the record to be whole.
+        store.annotate_execution(ended.execution_id, facts)
 
 
 def _as_artifact(file: record.InputFile) -> ArtifactRecord:
@@ -140,27 +139,6 @@ def _record_failure(task: NodeTask, costs: dict[str, float], error: Exception) -
             store.annotate_execution(node.execution_id, facts)
 
 
-class _Meter:
-    """Time and memory from its making on, of this process and those it waited for."""
-
-    def __init__(self) -> None:
-        self._began = time.time()
-        self._cpu_s = self._used()
-
-    def costs(self) -> dict[str, float]:
-        """`wall_s`, `cpu_s` and `peak_memory_mb` (of the largest process, from its start)."""
-        peaks = [resource.getrusage(who).ru_maxrss for who in _PROCESSES]
-        return {
-            "wall_s": time.time() - self._began,
-            "cpu_s": self._used() - self._cpu_s,
-            "peak_memory_mb": max(max(peaks) / 1024, subprocesses.spent().peak_memory_mb),
-        }
-
-    def _used(self) -> float:
-        usages = [resource.getrusage(who) for who in _PROCESSES]
-        return sum(usage.ru_utime + usage.ru_stime for usage in usages) + subprocesses.spent().cpu_s
-
-
 def _failure(task: NodeTask, began: float, error: Exception | None) -> events.Event:
     by_user = (errors.user_fields(error) if error else None) or _disk_full(task, error)
     return events.Event(
@@ -170,7 +148,17 @@ def _failure(task: NodeTask, began: float, error: Exception | None) -> events.Ev
         time.time() - began,
         by_user or _unknown(task, error),
         user_error=by_user is not None,
+        kinds=_kinds(error),
     )
+
+
+def _kinds(error: BaseException | None) -> list[str]:
+    """The names of an error's classes and of those that led to it, for `retry`."""
+    names: list[str] = []
+    while error is not None and len(names) < 100:
+        names.extend(kind.__name__ for kind in type(error).__mro__ if kind.__name__ not in (*names, "object"))
+        error = error.__cause__ or error.__context__
+    return names
 
 
 def _disk_full(task: NodeTask, error: BaseException | None) -> dict[str, str] | None:
@@ -195,8 +183,3 @@ def _unknown(task: NodeTask, error: BaseException | None) -> dict[str, str]:
         "place": str(log_path(task.files.folder, task.node_id)),
         "remedy": "The log has the whole message. Running the same command again goes on from here.",
     }
-
-
-def log_path(run_folder: Path, node_id: str) -> Path:
-    """Where a node's output goes under the local runner."""
-    return run_folder / f"{node_id}.log"

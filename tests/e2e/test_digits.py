@@ -22,6 +22,7 @@ from components.serving import manifest
 from components.serving.servable import size_bytes
 from pipelines.lineage.store import Store
 from pipelines.summary import RESOLVERS
+from tests.components.serving.server.running_server import free_ports
 from tests.conftest import ROOT
 from tests.waiting import wait_until
 
@@ -42,6 +43,9 @@ NODES = {
     "InfraValidator": {"blessing"},
     "Pusher": {"pushed_model"},
 }
+
+
+README_SNIPPETS = ("import tensorflow as tf\n\nmodel =", "headrace serve ", "import grpc\n")
 
 
 @pytest.fixture(scope="module")
@@ -110,6 +114,59 @@ print(json.dumps({{
     assert answer["classes"] == [str(digit) for digit in range(10)]
     assert answer["ours"] == []
     np.testing.assert_allclose(answer["sums"], 1.0, atol=1e-5)
+
+
+def test_the_snippets_of_the_readme(first, workspace, tmp_path) -> None:
+    """Shell and Python as they stand there, but for ports and places."""
+    scans = workspace / "artifacts/digits/ExampleGen/examples"
+    port, rest_port = free_ports()
+    (tmp_path / "headrace").write_text(f'#!/bin/sh\nexec {sys.executable} -m pipelines.cli.main "$@"\n')
+    (tmp_path / "headrace").chmod(0o755)
+    places = {"workspace/serving": str(workspace / "serving"), "8500": str(port), "8501": str(rest_port)}
+    saved_model, shell, client = (_snippet(text, places) for text in README_SNIPPETS)
+    find = f"""
+import glob
+import tensorflow as tf
+files = glob.glob({str(scans)!r} + "/*/Split-test/*")
+spec = {{name: tf.io.FixedLenFeature([], tf.string) for name in ("image", "label")}}
+parsed = (tf.io.parse_single_example(record, spec) for record in tf.data.TFRecordDataset(files, "GZIP"))
+open("seven.png", "wb").write(next(row["image"].numpy() for row in parsed if row["label"] == b"7"))
+"""
+    (tmp_path / "saved_model.py").write_text(
+        find
+        + saved_model
+        + "\nprint(answer['classes'][0][answer['scores'].numpy().argmax()].numpy().decode())\n"
+    )
+    (tmp_path / "client.py").write_text(client)
+    serve, rest = shell.split("\n", 1)
+    script = f"""
+python saved_model.py || exit 1
+{serve}
+server=$!
+trap 'kill $server' EXIT
+for i in $(seq 200); do curl -sf localhost:{rest_port}/v1/models/digits >/dev/null && break; sleep 0.5; done
+{rest}
+python client.py
+"""
+    bin_folders = f"{tmp_path}:{Path(sys.executable).parent}"
+    environment = {**os.environ, "PATH": f"{bin_folders}:{os.environ['PATH']}", "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        ["bash", "-c", script], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("7\n")
+    assert '"state": "AVAILABLE"' in done.stdout
+    assert '"predictions"' in done.stdout
+    assert "float_val" in done.stdout
+
+
+def _snippet(beginning: str, places: dict[str, str]) -> str:
+    """The fenced block of the README that begins so, with other places."""
+    blocks = re.findall(r"^```\w+\n(.*?)^```", (ROOT / "README.md").read_text(), re.DOTALL | re.MULTILINE)
+    (block,) = [block for block in blocks if block.startswith(beginning)]
+    for name, value in places.items():
+        block = block.replace(name, value)
+    return block
 
 
 def test_metadata_holds_every_execution_and_artifact(nodes) -> None:
@@ -296,7 +353,10 @@ def test_runs_and_show_tell_what_happened(headrace, first, workspace) -> None:
 
 
 def test_a_cached_run_after_a_rollback_says_what_is_in_service(headrace, first, workspace) -> None:
-    again = ("run", "digits", "--workspace", str(workspace), "--set", "infra.examples=9")
+    infra = headrace("run", "digits", "--workspace", str(workspace), "--set", "infra.examples=9")
+    assert "version 1 in" in infra.out
+    assert "nothing new: this model was pushed before" in infra.out
+    again = ("run", "digits", "--workspace", str(workspace), "--set", "rewrite.max_drop=1.9")
     done = headrace(*again)
     assert "In service  version 2" in done.out
     back = headrace("rollback", "digits", "--workspace", str(workspace), "--reason", "a trial")
@@ -310,7 +370,7 @@ def test_a_cached_run_after_a_rollback_says_what_is_in_service(headrace, first, 
 
 
 def test_pruning_says_first_what_would_go(headrace, first, workspace) -> None:
-    arguments = ("prune", "digits", "--workspace", str(workspace), "--keep", "1")
+    arguments = ("models", "prune", "digits", "--workspace", str(workspace), "--keep", "1")
     assert "Would go    1; with --yes they do" in headrace(*arguments).out
     assert (workspace / "serving" / "digits" / "1").exists()
     assert "Removed     1; recorded as execution" in headrace(*arguments, "--yes").out

@@ -18,7 +18,6 @@ from components.example_gen.batch import Batch, Fault
 from components.example_gen.request import Request, Source
 
 FORMATS = {"JPEG", "PNG", "GIF", "BMP", "WEBP"}
-SUFFIXES = (".jpg", ".jpeg", ".png", ".gif", ".bmp", ".webp")
 MAX_PIXELS = 100_000_000
 """A larger image is refused before it is decoded: a small file can hold a huge one."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,20 +15,20 @@ from tensorflow_serving.apis import prediction_log_pb2
 
 from components.errors import PushError, ServableError
 from components.rewriter.base import TrainedModel
-from components.rewriter.techniques import TECHNIQUES
+from components.rewriter.techniques import BUILDS
 from components.serving import examples, manifest, runtimes
 from components.serving.client import ModelClient, ServerError
 from components.serving.servable import version_folder
 from components.serving_pusher import canary, deliver, warmup
 from components.serving_pusher import root as serving_root
-from tests.components.serving.server.running_server import Clients, in_thread
+from tests.components.serving.server.running_server import Clients, free_ports, in_thread
 
 
 @pytest.fixture(scope="module")
 def servable(model_uri, contract, tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("servable")
     trained = TrainedModel(str(model_uri), contract)
-    TECHNIQUES["frozen"](trained, version_folder(folder))
+    BUILDS["frozen"](trained, version_folder(folder))
     trained.servable("frozen").write(folder)
     return folder
 
@@ -47,7 +48,7 @@ def delivery(servable, records, tmp_path_factory) -> deliver.Delivery:
 
 @pytest.fixture(scope="module")
 def pushed(delivery) -> Path:
-    return delivery.root / str(deliver.deliver(delivery, None))
+    return delivery.root / str(deliver.deliver(delivery, None).version)
 
 
 @pytest.fixture(scope="module")
@@ -115,8 +116,41 @@ def test_large_canaries_are_named_by_digest(servable, records) -> None:
 
 
 def test_a_server_that_serves_it_well(delivery, served) -> None:
-    version = deliver.deliver(delivery, server(served))
-    assert serving_root.in_service(delivery.root) == version
+    done = deliver.deliver(of_servable(delivery, 8), server(served))
+    assert done.new
+    assert serving_root.in_service(delivery.root) == done.version
+
+
+def of_servable(delivery: deliver.Delivery, servable_id: int, **changes: Any) -> deliver.Delivery:
+    """The delivery of another servable with the same contents."""
+    return replace(delivery, origin=replace(delivery.origin, servable_id=servable_id), **changes)
+
+
+def test_a_servable_that_is_in_service_is_not_pushed_again(delivery, pushed, tmp_path) -> None:
+    fresh = replace(delivery, root=tmp_path / "animals")
+    first, second = deliver.deliver(fresh, None), deliver.deliver(fresh, None)
+    assert (first.new, second) == (True, deliver.Delivered(first.version, new=False))
+    # A damaged one is replaced.
+    (fresh.root / "1" / "saved_model.pb").write_bytes(b"")
+    assert deliver.deliver(fresh, None) == deliver.Delivered(2, new=True)
+
+
+def test_what_a_server_refuses_is_withdrawn_from_mirrors_too(delivery, tmp_path) -> None:
+    mirrored = replace(delivery, root=tmp_path / "animals", mirrors=[f"file://{tmp_path}/mirror/animals"])
+    deliver.deliver(mirrored, None)
+    nobody = canary.Server(ModelClient("127.0.0.1", free_ports()[0]), "animals", 0.2, 1e-4)
+    with pytest.raises(PushError, match="withdrawn"):
+        deliver.deliver(of_servable(mirrored, 9), nobody)
+    assert [path.name for path in (tmp_path / "mirror" / "animals").iterdir()] == ["1"]
+    assert serving_root.in_service(mirrored.root) == 1
+
+
+def test_a_mirror_that_cannot_be_written_takes_the_version_back(delivery, tmp_path) -> None:
+    (tmp_path / "file").write_text("no folder")
+    mirrored = replace(delivery, root=tmp_path / "animals", mirrors=[f"file://{tmp_path}/file/animals"])
+    with pytest.raises(PushError, match="could not be made"):
+        deliver.deliver(mirrored, None)
+    assert serving_root.in_service(mirrored.root) is None
 
 
 def test_a_version_that_does_not_load_is_withdrawn_and_the_old_one_serves_on(
@@ -131,7 +165,7 @@ def test_a_version_that_does_not_load_is_withdrawn_and_the_old_one_serves_on(
 
     monkeypatch.setattr(warmup, "write", damage)
     with pytest.raises(PushError, match=r"withdrawn: Version .* does not load") as caught:
-        deliver.deliver(delivery, server(served))
+        deliver.deliver(of_servable(delivery, 10), server(served))
     assert ".withdrawn" in caught.value.place
     assert "run again" in caught.value.remedy
     assert serving_root.in_service(delivery.root) == before

@@ -1,4 +1,4 @@
-"""headrace rollback and prune: what they print, and how they end."""
+"""headrace rollback and models prune: what they print, and how they end."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_a_server_that_is_not_there_fails_after_the_change(headrace, workspace) 
     assert code == 1
     assert "In service  version 2" in out
     assert "The server does not answer" in err
-    assert headrace("prune", "m", "--keep", 1, "--server", address, "--yes")[0] == 1
+    assert headrace("models", "prune", "m", "--keep", 1, "--server", address, "--yes")[0] == 1
     assert serving_root.versions(workspace.serving_root("m")) == [1, 2]
 
 
@@ -68,8 +68,8 @@ def test_mistakes_exit_2(headrace) -> None:
         (("rollback", "n"), "There is no model 'n'"),
         (("rollback", "m", "--to", 9), "There is no version 9"),
         (("rollback", "m", "--to", 0), "0 is not in the range"),
-        (("prune", "m"), "Missing option '--keep'"),
-        (("prune", "../m", "--keep", 1), "There is no model '../m'"),
+        (("models", "prune", "m"), "Missing option '--keep'"),
+        (("models", "prune", "../m", "--keep", 1), "There is no model '../m'"),
     ):
         code, _, err = headrace(*arguments)
         assert (code, message in err) == (2, True), err
@@ -77,9 +77,9 @@ def test_mistakes_exit_2(headrace) -> None:
 
 def test_pruning_is_a_dry_run_unless_told(headrace, workspace) -> None:
     root = workspace.serving_root("m")
-    code, out, _ = headrace("prune", "m", "--keep", 2)
+    code, out, _ = headrace("models", "prune", "m", "--keep", 2)
     assert (code, serving_root.versions(root)) == (0, [1, 2, 3])
     assert out == "In service  3\nStay        2, 3\nWould go    1; with --yes they do\n"
-    assert "Removed     1; recorded as execution" in headrace("prune", "m", "--keep", 2, "--yes")[1]
+    assert "Removed     1; recorded as execution" in headrace("models", "prune", "m", "--keep", 2, "--yes")[1]
     assert serving_root.versions(root) == [2, 3]
-    assert headrace("prune", "m", "--keep", 2, "--yes")[1].endswith("Nothing is to be removed\n")
+    assert headrace("models", "prune", "m", "--keep", 2, "--yes")[1].endswith("Nothing is to be removed\n")

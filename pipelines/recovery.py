@@ -1,0 +1,92 @@
+"""Brings the record in line with runs that died: nothing stays `running` for ever.
+
+    recovered = settle_dead(workspace)     # ids of the runs that were found dead
+
+Called by every command that runs or lists; costs a look for lease files.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from pathlib import Path
+
+from pipelines import leases
+from pipelines.errors import HeadraceError
+from pipelines.lineage import store as lineage
+from pipelines.workspace import Workspace
+
+
+def settle_dead(workspace: Workspace) -> list[str]:
+    """Marks dead runs as interrupted, and their running executions as canceled.
+
+    A workspace that cannot be written is left as it is: `state_of` still says
+    what is true.
+    """
+    settled = []
+    with contextlib.suppress(OSError):
+        _settle_operations(workspace)
+    for folder in leases.left_behind(workspace.runs):
+        with contextlib.suppress(OSError):
+            if _settle(workspace, folder):
+                settled.append(folder.name)
+    return settled
+
+
+def operations_lock(workspace_root: Path) -> Path:
+    """The file that rollbacks and prunes hold while they work; it stays until they are settled."""
+    return workspace_root / "operations.lock"
+
+
+def _settle_operations(workspace: Workspace) -> None:
+    """Where no rollback or prune is at work, those that count as running were killed."""
+    path = operations_lock(workspace.root)
+    descriptor = leases.try_lock(path) if path.exists() else None
+    if descriptor is None:
+        return
+    try:
+        if workspace.metadata_path.exists():
+            with lineage.Store(workspace.metadata_path) as store:
+                store.cancel_operations(lineage.OPERATIONS)
+        path.unlink()
+    finally:
+        os.close(descriptor)
+
+
+def _settle(workspace: Workspace, folder: Path) -> bool:
+    descriptor = leases.try_lock(folder / leases.FILE)
+    if descriptor is None:
+        return False  # somebody else does it, or resumes the run
+    try:
+        died = (folder / leases.FILE).stat().st_mtime
+        interrupted = workspace.metadata_path.exists() and _interrupt(workspace, folder.name, died)
+        (folder / leases.FILE).unlink()
+        return interrupted
+    finally:
+        os.close(descriptor)
+
+
+def _interrupt(workspace: Workspace, run_id: str, died: float) -> bool:
+    """Whether the run was recorded, and as running; its last sign of life becomes its end."""
+    with lineage.Store(workspace.metadata_path) as store:
+        try:
+            run = store.run(run_id)
+        except HeadraceError:
+            return False  # it died before it was recorded
+        store.cancel_running(run_id)
+        if run.state != lineage.RUNNING:
+            return False
+        error = {
+            "headline": "The run was ended from outside, without a chance to say so",
+            "place": run_id,
+            "remedy": f"headrace run --resume {run_id} goes on from here.",
+        }
+        store.end_run(run_id, lineage.INTERRUPTED, max(died, run.started), {"error": error})
+    return True
+
+
+def state_of(record: lineage.RunRecord, workspace: Workspace) -> str:
+    """A run's state, also where the record could not be brought in line."""
+    if record.state == lineage.RUNNING and not leases.is_alive(workspace.run_folder(record.run_id)):
+        return lineage.INTERRUPTED
+    return record.state

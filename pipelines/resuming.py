@@ -1,0 +1,158 @@
+"""Goes on with a run that was killed, interrupted or failed, as that same run.
+
+    outcome = resume("latest", workspace, progress)
+
+Finished nodes are not run again; an unfinished one begins anew under the
+execution it had, except that a Trainer goes on from its last checkpoint. What
+the run was started with must not have changed since, or what it makes would be
+recorded under a wrong key; then a new run is the way, which takes the finished
+nodes from the cache.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+from pipelines import compiling, errors, leases, plans, recovery
+from pipelines.config import Experiment, to_json
+from pipelines.lineage import store as lineage
+from pipelines.lineage.store import NodeRecord, RunRecord, Store
+from pipelines.run import (
+    TEMPLATE,
+    Options,
+    Outcome,
+    Part,
+    Progress,
+    carry_out,
+    interruptible,
+    template_of,
+)
+from pipelines.runners import leftovers
+from pipelines.runners.files import RunFiles
+from pipelines.summary import RESOLVERS, summarize
+from pipelines.workspace import Workspace
+
+LATEST = "latest"
+UNFINISHED = (lineage.INTERRUPTED, lineage.FAILED, lineage.RUNNING)
+
+
+def resume(name: str, workspace: Workspace, progress: Progress) -> Outcome:
+    """Goes on with a run; one that is finished is only summed up.
+
+    Args:
+        name: a run's id, a unique prefix of one, an experiment's name, or `latest`.
+
+    Raises:
+        NotFoundError: there is no such run.
+        ConfigError: its code, data or settings have changed since.
+        WorkspaceError: it is still going on.
+        HeadraceError: as in `run`.
+    """
+    began = time.time()
+    recovery.settle_dead(workspace)
+    record = _find(name, workspace)
+    if record.state not in UNFINISHED:
+        with Store(workspace.metadata_path) as store:
+            return Outcome(record.run_id, record.state, 0.0, summarize(store, record.run_id))
+    folder = workspace.run_folder(record.run_id)
+    with leases.taken(folder) as lease, interruptible():
+        progress.begun(record.run_id)
+        return carry_out(_part(record, workspace, lease, progress), progress, began)
+
+
+def unfinished_like(experiment: Experiment, options: Options, workspace: Workspace) -> str | None:
+    """The latest run of an experiment, where it is unfinished and began with the same settings."""
+    recovery.settle_dead(workspace)
+    with Store(workspace.metadata_path) as store:
+        records = [run for run in store.runs() if run.experiment == experiment.name]
+    for record in records[:1]:
+        same = record.details.get("config") == to_json(experiment) and _options(record) == options
+        if same and record.state in UNFINISHED and _template_path(workspace, record).exists():
+            return record.run_id
+    return None
+
+
+def _find(name: str, workspace: Workspace) -> RunRecord:
+    with Store(workspace.metadata_path) as store:
+        runs = store.runs()
+        if name == LATEST:
+            wanted = [run for run in runs if run.state in UNFINISHED] or runs
+        else:
+            wanted = [run for run in runs if run.experiment == name]
+        # By its id where it is no experiment's name; an error names what there is.
+        return wanted[0] if wanted else store.find_run(name)
+
+
+def _part(record: RunRecord, workspace: Workspace, lease: leases.Lease, progress: Progress) -> Part:
+    """What is left of a run, with the record set to going on."""
+    experiment = Experiment.model_validate(json.loads(str(record.details["config"])))
+    options = _options(record)
+    folder = workspace.run_folder(record.run_id)
+    template = _template(record, workspace)
+    _, now = template_of(experiment, workspace, options, progress.loading)
+    _check_unchanged(template, now, record.run_id)
+    ir = compiling.for_run(template, record.run_id)
+    if options.from_node or options.to_node:
+        compiling.mark_partial(ir, experiment, workspace, options)
+    files = RunFiles(folder, workspace.metadata_path)
+    with Store(workspace.metadata_path) as store:
+        nodes = store.nodes(record.run_id)
+        times = [*record.details.get("resumed", ()), time.time()]
+        store.reopen_run(record.run_id, {"resumed": times, "error": None})
+    finished = {node.node for node in nodes if node.state in leftovers.FINISHED}
+    _complete_records([node for node in nodes if node.node in finished], files)
+    leftovers.clear(ir, files, {node.node for node in nodes} - finished)
+    return Part(ir, experiment, options, folder, workspace.metadata_path, lease, finished)
+
+
+def _complete_records(nodes: list[NodeRecord], files: RunFiles) -> None:
+    """Records what a node did that was published, and killed before it could say more."""
+    untold = [node for node in nodes if "wall_s" not in node.properties and node.node not in RESOLVERS]
+    if untold:
+        from pipelines.runners import node as nodes_module
+
+        for node in untold:
+            nodes_module.record_facts(node, files, {"wall_s": 0.0})
+
+
+def _options(record: RunRecord) -> Options:
+    told = record.details
+    return Options(
+        runner=told.get("runner", "local"),
+        from_node=told.get("from_node"),
+        to_node=told.get("to_node"),
+        cache=bool(told.get("cache", True)),
+        beam_args=tuple(told.get("beam_args", ())),
+    )
+
+
+def _template_path(workspace: Workspace, record: RunRecord) -> Path:
+    return workspace.run_folder(record.run_id) / TEMPLATE
+
+
+def _template(record: RunRecord, workspace: Workspace) -> Any:
+    from tfx.proto.orchestration import pipeline_pb2
+
+    path = _template_path(workspace, record)
+    with contextlib.suppress(OSError):
+        return pipeline_pb2.Pipeline.FromString(path.read_bytes())
+    raise errors.NotFoundError(
+        "What this run was to do is no longer there",
+        place=str(path),
+        remedy=f"Start a new run: headrace run {record.experiment}; finished nodes are cached.",
+    )
+
+
+def _check_unchanged(before: Any, now: Any, run_id: str) -> None:
+    old, new = plans.settings_of(before), plans.settings_of(now)
+    changed = [name for name in new if old.get(name) != new[name]] + [name for name in old if name not in new]
+    if changed:
+        raise errors.ConfigError(
+            "The code, data or settings of this run have changed since it began",
+            place=f"{run_id}: {', '.join(changed)}",
+            remedy="Start a new run: nodes that have not changed are taken from the cache.",
+        )
