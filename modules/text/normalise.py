@@ -2,10 +2,10 @@
 
     normalise(tf.constant(["\\uff23afe\\u0301"]), lowercase=True)      # ["caf\\u00e9"]
 
-Core TensorFlow lower-cases but does not normalise (that is in tensorflow-text,
-whose wheels do not go with the locked TensorFlow), so the tables of Python's
-unicodedata are constants here. They are searched, not hashed: a graph with
-constants alone can be rewritten and moved without resources.
+Core TensorFlow lower-cases but does not normalise. tensorflow-text does, by
+operations of its own, which every server of the model would have to load; so
+the tables of Python's unicodedata are constants here, and a model is served by
+plain TensorFlow. They are searched, not hashed: constants need no resources.
 
 What differs from the standard: several marks on one letter are composed in the
 order in which they stand, without sorting them by class first.
