@@ -173,10 +173,14 @@ class TextTask:
             )
             return tf.ensure_shape(tf.cast(wide, tf.float32), (None, None))
 
-        functions = {contract.SIGNATURE_EXAMPLES: lambda raw: ids(tf.io.parse_example(raw, spec))}
-        if len(names) == 1:
-            functions[contract.SIGNATURE_TEXT] = lambda text: ids({names[0]: as_parsed(text, spec[names[0]])})
-        return functions
+        def of_texts(text: tf.Tensor) -> tf.Tensor:
+            parts = [text] if len(names) == 1 else split_pairs(text)
+            return ids({name: as_parsed(part, spec[name]) for name, part in zip(names, parts, strict=True)})
+
+        return {
+            contract.SIGNATURE_EXAMPLES: lambda raw: ids(tf.io.parse_example(raw, spec)),
+            contract.SIGNATURE_TEXT: of_texts,
+        }
 
 
 def _lines(transform: tft.TFTransformOutput) -> list[str]:
@@ -188,6 +192,12 @@ def as_parsed(text: tf.Tensor, spec: Any) -> Any:
     if isinstance(spec, tf.io.FixedLenFeature):
         return tf.reshape(text, (-1, *spec.shape))
     return tf.sparse.from_dense(tf.reshape(text, (-1, 1)))
+
+
+def split_pairs(text: tf.Tensor) -> list[tf.Tensor]:
+    """(B,) strings at their first tab: two of (B,); the second is empty where there is no tab."""
+    pairs = tf.strings.split(text, "\t", maxsplit=1).to_tensor("", shape=(None, 2))
+    return tf.unstack(pairs, 2, axis=1)
 
 
 def copy_weights(source: keras.layers.Layer, target: keras.layers.Layer) -> None:
