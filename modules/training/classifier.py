@@ -55,8 +55,8 @@ class Start:
     store: CheckpointStore | None
 
 
-def _from_scratch(model: keras.Model, start: Start) -> None:
-    return None
+def _from_scratch(model: keras.Model, start: Start) -> Mapping[str, Any]:
+    return {}
 
 
 def _unexplained(model: keras.Model, folder: Path, class_names: Sequence[str]) -> None:
@@ -82,7 +82,8 @@ class Task:
         augment: changes training batches.
         resources: what the preprocessing functions hold, to be saved with them.
         batching: how examples come together; needed where their shapes differ.
-        prepare: gives a new model its first weights; not called where a checkpoint will.
+        prepare: gives a new model its first weights, and returns what is to be recorded of that;
+            not called where a checkpoint will.
         regression: whether the label is a number; the model then gives (B,) float32.
         explain: writes pictures of mistakes from the trained model, the run's folder and the class names.
         stages: parts of the training that differ in what is frozen; none for one part.
@@ -100,7 +101,7 @@ class Task:
     augment: input_pipeline.Augment | None = None
     resources: Mapping[str, Any] = field(default_factory=dict)
     batching: input_pipeline.Batching = input_pipeline.plain_batches
-    prepare: Callable[[keras.Model, Start], None] = _from_scratch
+    prepare: Callable[[keras.Model, Start], Mapping[str, Any]] = _from_scratch
     regression: bool = False
     explain: Callable[[keras.Model, Path, Sequence[str]], Any] = _unexplained
     stages: Sequence[transfer.Stage] = ()
@@ -142,10 +143,10 @@ def run(fn_args: FnArgs, run_fn: str, train: TrainHparams, state_root: str, make
         )
         extensions = [*task.extend(model), *compression.extensions]
     store = _store(fn_args, train, state_root, [task.description, names])
+    prepared: Mapping[str, Any] = {}
     if store is None or store.latest() is None:
-        task.prepare(
-            model, Start(loaded.pairs, loaded.validation_pairs, sum(loaded.class_counts), session, store)
-        )
+        start = Start(loaded.pairs, loaded.validation_pairs, sum(loaded.class_counts), session, store)
+        prepared = task.prepare(model, start)
     report = transfer.fit(
         model,
         task.stages,
@@ -157,7 +158,7 @@ def run(fn_args: FnArgs, run_fn: str, train: TrainHparams, state_root: str, make
         extensions=extensions,
         board_folder=fn_args.model_run_dir if train.tensorboard else "",
     )
-    report = replace(report, choices={**report.choices, "input": loaded.record})
+    report = replace(report, choices={**report.choices, **prepared, "input": loaded.record})
     if session.is_chief:
         served = compression.finish(task.finish(_servable(model, session, lambda: task.build(len(names)))))
         _save(fn_args, served, names, task, report)
