@@ -50,6 +50,9 @@ FAMILY_SIGNATURES = {
 }
 """Model family -> the signatures that its exports have."""
 
+FAMILY_LAYERS = {"text": ("modules.text.layers",)}
+"""Model family -> modules to import before its Keras model is read, for the layers that they register."""
+
 KERAS_MODEL = "keras/model.keras"
 """The Keras model, relative to the model artifact's folder."""
 

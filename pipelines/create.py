@@ -260,6 +260,7 @@ def _rewriter(experiment: Experiment, trainer: Any, examples: channel.BaseChanne
             scores=names.OUTPUT_VALUES if regression else names.OUTPUT_SCORES,
             classes="" if regression else names.OUTPUT_CLASSES,
             keras_model=names.KERAS_MODEL,
+            modules=names.FAMILY_LAYERS.get(experiment.model.family, ()),
         ),
         split=VALIDATION,
         calibration_split=TRAIN,
