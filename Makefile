@@ -1,13 +1,14 @@
 # make run    sets up, then runs the default experiment end to end
 # make test   sets up, then runs all tests
 # make check  format, lint, types
+# make reference  writes docs/experiment.md and its schema
 # make lock   resolves requirements.lock anew
 # make clean  removes .venv, caches and the default workspace
 SHELL := /bin/bash
 PYTHON_BIN := .venv/bin/python
 OUR_CODE := pipelines components modules tests bench tools setup.py
 
-.PHONY: run test unit check format lock clean setup
+.PHONY: run test unit check format lock clean setup reference
 
 setup:
 	@tools/setup_venv.sh
@@ -29,6 +30,10 @@ check: setup
 format: setup
 	$(PYTHON_BIN) -m ruff format $(OUR_CODE)
 	$(PYTHON_BIN) -m ruff check --fix $(OUR_CODE)
+
+reference: setup
+	$(PYTHON_BIN) -m pipelines.cli.main schema-file -o docs/experiment.schema.json
+	$(PYTHON_BIN) -m pipelines.cli.main schema-file --page -o docs/experiment.md
 
 lock:
 	@tools/setup_venv.sh lock
