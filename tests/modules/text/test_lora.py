@@ -59,7 +59,6 @@ def test_a_step_moves_adapters_and_the_last_layer_alone() -> None:
 @pytest.mark.parametrize(
     ("what", "resting"),
     [
-        ("none", ()),
         ("1", ("embedding", "block0")),
         ("encoder", ("embedding", "block0", "block1", "final_norm")),
     ],

@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import asdict, is_dataclass
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -30,11 +31,12 @@ ROWS = [
 ]
 ASKED = ["The meow", "BARK bark 7", "hoot", "\uff4d\uff45\uff4f\uff57 unheard-of", ""]
 
-FAMILIES: dict[str, dict[str, Any]] = {
+KINDS: dict[str, dict[str, Any]] = {
     "ngrams": {"tokens": "ngrams", "buckets": 256},
-    "cnn": {"tokens": "words"},
-    "transformer": {"tokens": "wordpiece", "vocabulary_size": 60},
+    "wordpiece": {"tokens": "wordpiece", "vocabulary_size": 60},
 }
+NETWORKS = {"ngrams": "ngrams", "cnn": "wordpiece", "transformer": "wordpiece"}
+"""Network -> the kind of tokens that it reads."""
 
 # Loads the model as any server would, and prints the scores of the texts that it is given.
 PLAIN = """
@@ -76,8 +78,13 @@ def transform(folder: Path, inputs: dict[str, Any]) -> None:
                 writer.write(coder.encode(row))
 
 
-def inputs_of(family: str) -> dict[str, Any]:
-    return {**DEFAULTS, "max_tokens": 16, **FAMILIES[family]}
+def inputs_of(kind: str) -> dict[str, Any]:
+    return {**DEFAULTS, "max_tokens": 16, **KINDS[kind]}
+
+
+def plain(value: Any) -> Any:
+    """As JSON has it."""
+    return asdict(value) if is_dataclass(value) else value
 
 
 @pytest.fixture(scope="module")
@@ -85,9 +92,9 @@ def data(tmp_path_factory):
     """Transforms the texts, once for each kind of tokens; returns the folder."""
 
     @functools.cache
-    def make(family: str) -> Path:
-        folder = tmp_path_factory.mktemp(f"{family}-data")
-        transform(folder, inputs_of(family))
+    def make(kind: str) -> Path:
+        folder = tmp_path_factory.mktemp(f"{kind}-data")
+        transform(folder, inputs_of(kind))
         return folder
 
     return make
@@ -95,25 +102,31 @@ def data(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def run(data, tmp_path_factory):
-    """Trains a family on the transformed texts; returns the model's folder."""
+    """Trains a network on the transformed texts; returns the model's folder."""
 
-    def train(family: str, epochs: int = 6, **model: Any) -> Path:
-        folder = tmp_path_factory.mktemp(family)
+    @functools.cache
+    def train(name: str, epochs: int = 6, **model: Any) -> Path:
+        folder, read = tmp_path_factory.mktemp(name), data(NETWORKS[name])
         settings = {
             "epochs": epochs, "batch_size": 16, "learning_rate": 0.03, "xla": "off", "precision": "float32",
             "tensorboard": False, "strategy": "one_device",
         }  # fmt: skip
         config = {
-            "inputs": inputs_of(family),
-            "model": {**MODEL, "layers": 1, "name": family, **model},
+            "inputs": inputs_of(NETWORKS[name]),
+            "model": {
+                **MODEL,
+                "layers": 1,
+                "name": name,
+                **{key: plain(value) for key, value in model.items()},
+            },
             "train": settings,
         }
         trainer.run_fn(
             SimpleNamespace(
                 custom_config=config,
-                transform_output=str(data(family) / "transform"),
-                train_files=[str(data(family) / "train.gz")],
-                eval_files=[str(data(family) / "validation.gz")],
+                transform_output=str(read / "transform"),
+                train_files=[str(read / "train.gz")],
+                eval_files=[str(read / "validation.gz")],
                 serving_model_dir=str(folder / "Format-Serving"),
                 model_run_dir=str(folder / "run"),
             )
@@ -123,35 +136,34 @@ def run(data, tmp_path_factory):
     return train
 
 
-def test_transform_gives_ids_and_labels(data) -> None:
+def test_transform_gives_pieces_that_spell_the_text_and_labels(data) -> None:
     import tensorflow_transform as tft
 
-    folder = data("cnn")
+    folder = data("wordpiece")
     output = tft.TFTransformOutput(str(folder / "transform"))
     vocabulary = [line.decode() for line in output.vocabulary_by_name(tokens.VOCABULARY)]
-    assert vocabulary[0] == "the"
-    assert len(vocabulary) == DEFAULTS["vocabulary_size"]
+    assert len(vocabulary) <= 60
     spec = output.transformed_feature_spec()
     assert spec[tokens.TOKENS] == tf.io.VarLenFeature(tf.int64)
     records = tf.data.TFRecordDataset(str(folder / "train.gz"), "GZIP")
-    first = tf.io.parse_single_example(next(iter(records.skip(1))), spec)
-    words = ["the", "meow"]
-    expected = [2, *(vocabulary.index(word) + 5 for word in words)]
-    assert tf.sparse.to_dense(first[tokens.TOKENS]).numpy().tolist()[:3] == expected
-    assert output.vocabulary_by_name("label")[int(first["label"])] == b"cat"
+    row = tf.io.parse_single_example(next(iter(records.skip(1))), spec)
+    first, *ids, last = tf.sparse.to_dense(row[tokens.TOKENS]).numpy().tolist()
+    assert (first, last) == (2, 3)
+    assert "".join(vocabulary[index - 5].removeprefix("##") for index in ids) == "themeow1"
+    assert output.vocabulary_by_name("label")[int(row["label"])] == b"cat"
 
 
-@pytest.mark.parametrize("family", FAMILIES)
-def test_served_answers_are_those_of_training(data, run, family: str) -> None:
+@pytest.mark.parametrize("network", NETWORKS)
+def test_served_answers_are_those_of_training(data, run, network: str) -> None:
     """Raw texts through the served graph, and the rows that training read through the Keras model."""
-    folder = run(family, width=0 if family == "ngrams" else 8)
+    folder = run(network, width=0 if network == "ngrams" else 8)
     history = json.loads((folder / "run" / contract.HISTORY_FILE).read_text())["history"]
     assert history["loss"][-1] < history["loss"][0]
     model = keras.saving.load_model(folder / contract.KERAS_MODEL)
     served = tf.saved_model.load(str(folder / "Format-Serving"))
     raw = [row["text"] for row in ROWS]
     scores = served.signatures[contract.SIGNATURE_TEXT](text=tf.constant(raw))[contract.OUTPUT_SCORES].numpy()
-    trained = np.concatenate([np.asarray(model(row[None])) for row in training_rows(data(family))])
+    trained = np.concatenate([np.asarray(model(row[None])) for row in training_rows(data(NETWORKS[network]))])
     np.testing.assert_allclose(scores, trained, atol=1e-5)
 
 
@@ -165,7 +177,7 @@ def training_rows(folder: Path) -> list[np.ndarray]:
 
 def test_plain_tensorflow_answers_the_same(run) -> None:
     """In a process that cannot import our packages: raw texts, examples, and a batch or one by one."""
-    folder = run("transformer", epochs=1)
+    folder = run("transformer", width=8)
     done = subprocess.run(
         [sys.executable, "-c", PLAIN, str(folder / "Format-Serving"), json.dumps(ASKED)],
         cwd=folder,
@@ -186,8 +198,8 @@ def test_adapters_are_saved_apart_and_merged(run) -> None:
     folder = run(
         "transformer",
         epochs=2,
-        pretrain=vars(PretrainHparams(epochs=2, batch_size=16, whole_words=True)),
-        lora={**vars(LoraHparams(rank=2, alpha=4.0)), "targets": ["query", "outer"]},
+        pretrain=PretrainHparams(epochs=2, batch_size=16, whole_words=True),
+        lora=LoraHparams(2, 4.0, ("query", "outer")),
     )
     from safetensors.numpy import load_file
 
