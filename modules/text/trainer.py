@@ -1,4 +1,4 @@
-"""Trains a classifier of texts or pairs of texts: TFX's Trainer calls `run_fn`."""
+"""Trains a classifier of texts or pairs of texts: TFX's Trainer calls `run_fn`, its Tuner `tuner_fn`."""
 
 from __future__ import annotations
 
@@ -19,11 +19,12 @@ from modules.text import model as text_model
 from modules.text.masking import Masking
 from modules.text.model import Vocabulary
 from modules.text.wordpiece import INSIDE
-from modules.training import classifier
+from modules.training import classifier, search, tuned
 from modules.training.report import FitReport
 
 if TYPE_CHECKING:
     from tfx.components import FnArgs
+    from tfx.components.tuner.component import TunerFnResult
 
 ADAPTERS = "keras/adapters.safetensors"
 """The adapters alone, relative to the model artifact's folder."""
@@ -38,11 +39,23 @@ def run_fn(fn_args: FnArgs) -> None:
     Raises:
         TrainingError: weights that do not fit, or see `classifier.run`.
     """
-    hparams = TextHparams.from_config(fn_args.custom_config)
-    adapters = Path(fn_args.serving_model_dir).parent / ADAPTERS
-    classifier.run(
-        fn_args,
-        f"{__name__}.{run_fn.__name__}",
+    classifier.run(fn_args, f"{__name__}.{run_fn.__name__}", _job(tuned.configured(fn_args), fn_args))
+
+
+def tuner_fn(fn_args: FnArgs) -> TunerFnResult:
+    """What TFX's Tuner calls; `custom_config` holds `tune` besides.
+
+    Raises:
+        TrainingError: see `search.tuner`.
+    """
+    return search.tuner(fn_args, lambda config: _job(config, fn_args))
+
+
+def _job(config: Mapping[str, Any], fn_args: FnArgs) -> classifier.Job:
+    hparams = TextHparams.from_config(config)
+    # A Tuner writes no model.
+    adapters = Path(fn_args.serving_model_dir or "").parent / ADAPTERS
+    return classifier.Job(
         hparams.train,
         hparams.state_root,
         lambda transform: TextTask(hparams, transform, adapters).task(),

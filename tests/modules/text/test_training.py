@@ -124,7 +124,8 @@ def run(data, tmp_path_factory):
         trainer.run_fn(
             SimpleNamespace(
                 custom_config=config,
-                transform_output=str(read / "transform"),
+                transform_graph_path=str(read / "transform"),
+                base_model=None,
                 train_files=[str(read / "train.gz")],
                 eval_files=[str(read / "validation.gz")],
                 serving_model_dir=str(folder / "Format-Serving"),
