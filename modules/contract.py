@@ -18,7 +18,7 @@ SIGNATURE_IMAGE = "predict_image"
 """Takes `image_bytes`: (B,) string, encoded images."""
 
 SIGNATURE_TEXT = "predict_text"
-"""Takes `text`: (B,) string, UTF-8."""
+"""Takes `text`: (B,) string, UTF-8; where the model reads pairs, the two texts with a tab between them."""
 
 INPUT_EXAMPLES = "examples"
 INPUT_IMAGE = "image_bytes"

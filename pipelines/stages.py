@@ -84,8 +84,8 @@ class Data(Stage):
     )
     window: Annotated[int, Field(ge=1)] = Field(
         1,
-        description="So many spans up to that one are read; with 2 or more the newest is the test split (a first "
-        "one alone is split like any data).",
+        description="So many spans up to that one are read; with 2 or more the newest is the test split (a "
+        "first one alone is split like any data).",
     )
     on_bad_record: Literal["fail", "quarantine"] = Field(
         "fail", description="quarantine: bad records are written aside with their reasons, and counted."
