@@ -192,9 +192,11 @@ class _Chunk:
         self._columns: list[dict[str, pa.Array]] = []
         self._sizes: list[int] = []
 
-    def add(self, records: Sequence[bytes], columns: dict[str, pa.Array], scores: list[np.ndarray]) -> None:
-        self.rows += len(records)
-        self._sizes.append(len(records))
+    def add(self, numbers: np.ndarray | None, columns: dict[str, pa.Array], scores: list[np.ndarray]) -> None:
+        self.rows += len(scores[0])
+        self._sizes.append(len(scores[0]))
+        if numbers is not None:
+            self.numbers.append(numbers)
         self._columns.append(columns)
         self.scores.append(scores)
 

@@ -52,7 +52,7 @@ def random_records(make_example, count: int, seed: int) -> list[bytes]:
     return records
 
 
-CLASSES = {"binarize": {"class_ids": {"values": [0, 2]}}}
+CLASSES = {"binarize": {"class_ids": {"values": [2]}}}
 METRICS = [
     {
         "metrics": [
@@ -63,7 +63,7 @@ METRICS = [
                     {
                         "slicing_specs": [{}, {"feature_keys": ["hour"]}],
                         "threshold": {
-                            "value_threshold": {"lower_bound": 0.72},
+                            "value_threshold": {"lower_bound": 0.85},
                             "change_threshold": {"direction": "HIGHER_IS_BETTER", "absolute": -0.001},
                         },
                     }
@@ -76,17 +76,7 @@ METRICS = [
     },
     {
         **CLASSES,
-        "metrics": [
-            {"class_name": name}
-            for name in (
-                "AUC",
-                "AUCPrecisionRecall",
-                "BinaryAccuracy",
-                "Precision",
-                "Recall",
-                "CalibrationPlot",
-            )
-        ],
+        "metrics": [{"class_name": name} for name in ("AUC", "Precision", "CalibrationPlot")],
     },
 ]
 SLICES = [{}, {"feature_keys": ["label"]}, {"feature_keys": ["day"]}, {"feature_keys": ["hour", "day"]}]
@@ -101,7 +91,7 @@ def results(monkeypatch, tmp_path, make_example, write_tfrecord):
     from components.evaluator import analyze
 
     monkeypatch.setattr(predict.runtimes, "load", FakeRuntime)
-    records = random_records(make_example, 400, seed=3)
+    records = random_records(make_example, 120, seed=3)
     files = [str(write_tfrecord(tmp_path / f"{part}.gz", records[part::2], "GZIP")) for part in range(2)]
 
     def go(*, baseline: bool):
@@ -140,9 +130,8 @@ def values_of(metrics) -> dict[tuple[str, str], float]:
     }
 
 
-@pytest.mark.parametrize("baseline", [False, True])
-def test_both_engines_say_the_same(results, baseline: bool) -> None:
-    found = results(baseline=baseline)
+def test_both_engines_say_the_same(results) -> None:
+    found = results(baseline=True)
     theirs, ours = (values_of(found[engine]["metrics"]) for engine in ("tfma", "vectorized"))
     assert set(ours) == set(theirs)
     assert len(theirs) > 200
@@ -152,16 +141,12 @@ def test_both_engines_say_the_same(results, baseline: bool) -> None:
         if not (math.isclose(value, ours[key], abs_tol=1e-6) or (math.isnan(value) and math.isnan(ours[key])))
     }
     assert wrong == {}
-
-
-def test_both_engines_bless_alike(results) -> None:
-    found = results(baseline=True)
-    theirs, ours = (found[engine]["validation"] for engine in ("tfma", "vectorized"))
-    assert ours.validation_ok == theirs.validation_ok is False
+    validations = [found[engine]["validation"].validation_ok for engine in ("tfma", "vectorized")]
+    assert validations == [False, False]
     failures = [sorted(found[engine]["summary"]["failures"]) for engine in ("tfma", "vectorized")]
     assert failures[0] == failures[1] != []
     slices = [{str(item.slice_key) for item in result["plots"]} for result in found.values()]
-    assert slices[0] == slices[1]
+    assert slices[0] == slices[1] != set()
 
 
 def test_what_only_tfma_does_is_left_to_it(monkeypatch, tmp_path, make_example, write_tfrecord) -> None:
