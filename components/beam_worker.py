@@ -13,7 +13,7 @@ import sys
 
 
 def prepare() -> None:
-    """Imports TFX and makes batch sizes independent of time.
+    """Imports TFX, makes batch sizes independent of time, and building pipelines quicker.
 
     TFX's readers otherwise tune batch sizes by measured time, and a mean over
     batches then differs in its last digits from run to run.
@@ -22,6 +22,9 @@ def prepare() -> None:
     from absl import flags
     from tfx_bsl.coders import batch_util  # noqa: F401  (defines the flag)
 
+    from components import beam_introspection
+
+    beam_introspection.install()
     flags.FLAGS(["headrace", "--tfxio_use_byte_size_batching"], known_only=True)
 
 

@@ -1,6 +1,6 @@
 """Runs a function in a process of its own, so that a crash, a hang or a leak there stays there.
 
-    run(worker.build, task, seconds=600)
+    run(worker.build, task, limits=Limits(seconds=600))
 
 Processes are forked from a server that has imported the function's module and
 done nothing else: each starts fresh, without paying for importing TensorFlow
@@ -13,11 +13,15 @@ import multiprocessing
 import os
 import resource
 import sys
+import threading
+import time
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from typing import TypeVar
+
+import psutil
 
 Argument = TypeVar("Argument")
 
@@ -31,6 +35,22 @@ class Spent:
 
 
 _spent = Spent()
+_spent_lock = threading.Lock()
+
+_WATCH_S = 0.25
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a worker may take.
+
+    Attributes:
+        seconds: of wall clock.
+        memory_mb: resident memory in MiB; None for no limit.
+    """
+
+    seconds: float
+    memory_mb: float | None = None
 
 
 def spent() -> Spent:
@@ -42,16 +62,16 @@ class WorkerFailed(Exception):
     """A worker process that ended badly; the message says how, in words."""
 
 
-def run(function: Callable[[Argument], None], argument: Argument, *, seconds: float) -> None:
+def run(function: Callable[[Argument], None], argument: Argument, *, limits: Limits) -> None:
     """Calls `function(argument)` in a process of its own and waits for its end.
 
     Args:
         function: importable by name.
         argument: picklable.
-        seconds: time limit.
+        limits: on its time and memory.
 
     Raises:
-        WorkerFailed: it raised, took longer than `seconds`, or was killed.
+        WorkerFailed: it raised, passed a limit, or was killed.
     """
     context = multiprocessing.get_context("forkserver")
     # Counts for the first process only, which starts the server.
@@ -61,7 +81,7 @@ def run(function: Callable[[Argument], None], argument: Argument, *, seconds: fl
     process.start()
     sender.close()
     try:
-        failure, used = _outcome(process, receiver, seconds)
+        failure, used = _outcome(process, receiver, limits)
     finally:
         if process.is_alive():
             process.kill()
@@ -74,7 +94,15 @@ def run(function: Callable[[Argument], None], argument: Argument, *, seconds: fl
 
 def _add(used: Spent) -> None:
     global _spent
-    _spent = Spent(_spent.cpu_s + used.cpu_s, max(_spent.peak_memory_mb, used.peak_memory_mb))
+    with _spent_lock:
+        _spent = Spent(_spent.cpu_s + used.cpu_s, max(_spent.peak_memory_mb, used.peak_memory_mb))
+
+
+def _resident_mb(pid: int | None) -> float:
+    try:
+        return float(psutil.Process(pid).memory_info().rss / 2**20)
+    except psutil.NoSuchProcess:
+        return 0.0  # it has just ended, and its answer is on the way
 
 
 def _usage() -> Spent:
@@ -97,11 +125,17 @@ def _call(function: Callable[[Argument], None], argument: Argument, sender: Conn
 
 
 def _outcome(
-    process: multiprocessing.process.BaseProcess, receiver: Connection, seconds: float
+    process: multiprocessing.process.BaseProcess, receiver: Connection, limits: Limits
 ) -> tuple[str, Spent]:
     """How it failed, or an empty text; and what it used, where it could still say."""
-    if not receiver.poll(seconds):
-        return f"it took longer than {seconds:g} s", Spent()
+    deadline = time.monotonic() + limits.seconds
+    # Watched, not limited by the system: a limit on address space would stop
+    # TensorFlow, which reserves far more than it uses.
+    while not receiver.poll(min(_WATCH_S, max(0.0, deadline - time.monotonic()))):
+        if time.monotonic() >= deadline:
+            return f"it took longer than {limits.seconds:g} s", Spent()
+        if limits.memory_mb is not None and _resident_mb(process.pid) > limits.memory_mb:
+            return f"it took more than {limits.memory_mb:g} MiB of memory", Spent()
     try:
         text, used = receiver.recv()
     except EOFError:

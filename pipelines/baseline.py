@@ -8,6 +8,7 @@ identical runs resolve to the same baseline, and are fully cached.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +19,21 @@ _CURRENT_MODEL_ID = "current_model_id"
 _BLESSED = "blessed"
 
 
+def on_this_machine(artifact: Any) -> bool:
+    """Whether an artifact's files are still there."""
+    return Path(artifact.uri).exists()
+
+
 class OtherBlessedModelStrategy(resolver.ResolverStrategy):
     """Resolves `model` to the latest blessed servable of another trained model, or to none.
 
     Inputs: `candidate` (one servable), `model` (all Model artifacts) and
     `model_blessing` (all ModelBlessing artifacts) of the pipeline.
     """
+
+    def __init__(self, present: Callable[[Any], bool] = on_this_machine) -> None:
+        """With `present`, which says whether an artifact's files can still be read."""
+        self._present = present
 
     def resolve_artifacts(self, store: Any, input_dict: dict[str, list[Any]]) -> dict[str, list[Any]] | None:
         candidate = input_dict["candidate"][0]
@@ -35,7 +45,7 @@ class OtherBlessedModelStrategy(resolver.ResolverStrategy):
                 continue
             model = models.get(blessing.get_int_custom_property(_CURRENT_MODEL_ID))
             # A model whose files were removed can no longer be compared with.
-            if model is None or not Path(model.uri).exists():
+            if model is None or not self._present(model):
                 continue
             if model.get_int_custom_property(_TRAINED_MODEL_ID) != own:
                 chosen = [model]
@@ -49,10 +59,12 @@ class OtherStatisticsStrategy(resolver.ResolverStrategy):
     Older, so that the answer stays the same however often a run is repeated.
     """
 
+    def __init__(self, present: Callable[[Any], bool] = on_this_machine) -> None:
+        """With `present`, which says whether an artifact's files can still be read."""
+        self._present = present
+
     def resolve_artifacts(self, store: Any, input_dict: dict[str, list[Any]]) -> dict[str, list[Any]] | None:
         current = input_dict["current"][0]
-        older = [
-            item for item in input_dict["statistics"] if item.id < current.id and Path(item.uri).exists()
-        ]
+        older = [item for item in input_dict["statistics"] if item.id < current.id and self._present(item)]
         latest = max(older, key=lambda item: item.id, default=None)
         return {"current": [current], "statistics": [latest] if latest else []}

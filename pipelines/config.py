@@ -17,6 +17,7 @@ import yaml
 from pydantic import BaseModel, Field, ValidationError, model_validator
 
 from pipelines.errors import ConfigError, NotFoundError, nearest
+from pipelines.kubeflow_stage import Kubeflow
 from pipelines.stage import Stage
 from pipelines.stages import (
     FAMILIES,
@@ -56,6 +57,7 @@ class Experiment(Stage):
     timeouts_s: dict[str, Annotated[float, Field(gt=0)]] = Field(
         {}, description="Node -> seconds that a try may take; by default any."
     )
+    kubeflow: Kubeflow = Kubeflow()
 
     @model_validator(mode="before")
     @classmethod

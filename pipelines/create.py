@@ -13,13 +13,12 @@ from typing import Any
 
 from tfx import v1 as tfx
 from tfx.dsl.components.base import base_node
-from tfx.dsl.components.common import resolver
+from tfx.dsl.components.common import importer, resolver
 from tfx.proto import transform_pb2
 from tfx.types import channel
 
 from components.data_gate.component import DataGate
 from components.evaluator.component import Evaluator
-from components.example_gen.component import ExampleGen
 from components.infra_validator.component import InfraValidator
 from components.rewriter.base import Contract
 from components.rewriter.component import Rewriter
@@ -27,9 +26,9 @@ from components.serving_pusher.component import Pusher
 from modules import contract as names
 from modules import hparams
 from pipelines import evaluation, fingerprint, inputs, teachers, text_family, user_code
-from pipelines.baseline import OtherBlessedModelStrategy, OtherStatisticsStrategy
 from pipelines.config import Experiment
 from pipelines.errors import InputError
+from pipelines.resolution import Resolution
 from pipelines.workspace import Workspace
 
 TRAIN, VALIDATION, TEST = inputs.SPLITS
@@ -46,26 +45,39 @@ FINGERPRINT = "code_fingerprint"
 """Execution property of every node, so that changed code is a cache miss."""
 
 
-def create_pipeline(experiment: Experiment, workspace: Workspace, *, enable_cache: bool) -> Any:
+def create_pipeline(
+    experiment: Experiment,
+    workspace: Workspace,
+    *,
+    enable_cache: bool,
+    resolution: Resolution | None = None,
+) -> Any:
     """The TFX pipeline of an experiment.
+
+    Args:
+        experiment: the configuration.
+        workspace: where state lies.
+        enable_cache: whether nodes may take over earlier outputs.
+        resolution: how files and earlier artifacts are found; as on this machine when not given.
 
     Raises:
         InputError: the experiment's data is not there.
     """
-    ingest = _example_gen(experiment, workspace)
+    found = resolution or Resolution()
+    before, ingest = found.ingest(experiment, workspace)
     examples = ingest.outputs["examples"]
-    data = _data_nodes(experiment, examples)
+    data = _data_nodes(experiment, examples, found)
     schema = data[1].outputs["schema"]
     transform = _transform(experiment, examples, schema)
     # Behind the gate: Transform would fail on bad data with a worse message.
     transform.add_upstream_node(data[-1])
     trainer = _trainer(experiment, workspace, transform, schema)
     rewriter = _rewriter(experiment, trainer, examples)
-    baseline = _baseline(rewriter)
+    compared, baseline = found.baseline(rewriter.outputs["servable"])
     evaluator = _evaluator(experiment, examples, rewriter, baseline)
     infra = _infra_validator(experiment, examples, rewriter)
     pusher = _pusher(experiment, workspace, examples, rewriter, evaluator, infra)
-    nodes = [ingest, *data, transform, trainer, rewriter, baseline, evaluator, infra, pusher]
+    nodes = [*before, ingest, *data, transform, trainer, rewriter, *compared, evaluator, infra, pusher]
     own = user_code.modules_of(experiment)
     for node in nodes:
         _add_fingerprint(node, own if node is trainer else [])
@@ -80,31 +92,22 @@ def create_pipeline(experiment: Experiment, workspace: Workspace, *, enable_cach
     )
 
 
-def _example_gen(experiment: Experiment, workspace: Workspace) -> ExampleGen:
-    resolved = inputs.resolve(experiment, workspace)
-    return ExampleGen(resolved.request, resolved.digest)
-
-
-def _data_nodes(experiment: Experiment, examples: channel.BaseChannel) -> list[Any]:
+def _data_nodes(experiment: Experiment, examples: channel.BaseChannel, found: Resolution) -> list[Any]:
     """Statistics, schema, anomalies, earlier statistics, and the gate, which comes last."""
     statistics = tfx.components.StatisticsGen(examples=examples, stats_options=_stats_options(experiment))
-    schema = _schema_node(experiment, statistics)
+    schema = _schema_node(experiment, statistics, found)
     validator = tfx.components.ExampleValidator(
         statistics=statistics.outputs["statistics"], schema=schema.outputs["schema"]
     )
-    earlier = resolver.Resolver(
-        strategy_class=OtherStatisticsStrategy,
-        current=statistics.outputs["statistics"],
-        statistics=tfx.dsl.Channel(type=tfx.types.standard_artifacts.ExampleStatistics),
-    ).with_id("EarlierStatistics")
+    earlier, previous = found.earlier_statistics(statistics.outputs["statistics"])
     gate = DataGate(
         anomalies=validator.outputs["anomalies"],
         statistics=statistics.outputs["statistics"],
         schema=schema.outputs["schema"],
-        previous_statistics=earlier.outputs["statistics"],
+        previous_statistics=previous,
         settings=_gate_settings(experiment),
     )
-    return [statistics, schema, validator, earlier, gate]
+    return [statistics, schema, validator, *earlier, gate]
 
 
 def _stats_options(experiment: Experiment) -> Any:
@@ -117,17 +120,14 @@ def _stats_options(experiment: Experiment) -> Any:
     return tfdv.StatsOptions(schema=schema_pb2.Schema(feature=[image]))
 
 
-def _schema_node(experiment: Experiment, statistics: Any) -> Any:
+def _schema_node(experiment: Experiment, statistics: Any, found: Resolution) -> Any:
     """The curated schema where there is one; else what all splits have in common."""
     path = experiment.validation.schema_file
     if path is None:
         # Of all splits: a column that is there in every training row and missing
         # in one test row would else fail to parse there.
         return tfx.components.SchemaGen(statistics=statistics.outputs["statistics"], infer_feature_shape=True)
-    node = tfx.components.ImportSchemaGen(schema_file=str(Path(path).absolute())).with_id("SchemaGen")
-    # TFX would take an edited file for the one it imported before.
-    node.exec_properties["schema_digest"] = inputs.digest([path])
-    return node
+    return found.curated_schema(path)
 
 
 def _gate_settings(experiment: Experiment) -> dict[str, Any]:
@@ -244,6 +244,7 @@ def _with_teacher(experiment: Experiment, workspace: Workspace) -> dict[str, Any
 
 
 def _rewriter(experiment: Experiment, trainer: Any, examples: channel.BaseChannel) -> Rewriter:
+    regression = evaluation.is_regression(experiment)
     return Rewriter(
         model=trainer.outputs["model"],
         examples=examples,
@@ -253,11 +254,14 @@ def _rewriter(experiment: Experiment, trainer: Any, examples: channel.BaseChanne
             class_names=names.CLASS_NAMES_FUNCTION,
             preprocessing=names.PREPROCESSING_MODULE,
             signatures={name: names.PREPROCESS_FUNCTIONS[name] for name in _signatures(experiment)},
-            scores=names.OUTPUT_SCORES,
-            classes=names.OUTPUT_CLASSES,
+            scores=names.OUTPUT_VALUES if regression else names.OUTPUT_SCORES,
+            classes="" if regression else names.OUTPUT_CLASSES,
+            keras_model=names.KERAS_MODEL,
         ),
         split=VALIDATION,
+        calibration_split=TRAIN,
         label=experiment.data.label,
+        slices=[] if regression else [experiment.data.label],
     )
 
 
@@ -267,22 +271,13 @@ def _signatures(experiment: Experiment) -> tuple[str, ...]:
     return signatures[:1] if experiment.data.text_pair else signatures
 
 
-def _baseline(rewriter: Rewriter) -> Any:
-    return resolver.Resolver(
-        strategy_class=OtherBlessedModelStrategy,
-        candidate=rewriter.outputs["servable"],
-        model=tfx.dsl.Channel(type=tfx.types.standard_artifacts.Model),
-        model_blessing=tfx.dsl.Channel(type=tfx.types.standard_artifacts.ModelBlessing),
-    ).with_id("Baseline")
-
-
 def _evaluator(
-    experiment: Experiment, examples: channel.BaseChannel, rewriter: Rewriter, baseline: Any
+    experiment: Experiment, examples: channel.BaseChannel, rewriter: Rewriter, baseline: channel.BaseChannel
 ) -> Evaluator:
     return Evaluator(
         examples=examples,
         model=rewriter.outputs["servable"],
-        baseline_model=baseline.outputs["model"],
+        baseline_model=baseline,
         eval_config=evaluation.eval_config(experiment),
         split=TEST,
         label=experiment.data.label,
@@ -297,6 +292,7 @@ def _infra_validator(
         model=rewriter.outputs["servable"],
         examples=examples,
         rewrite_report=rewriter.outputs["report"],
+        target=experiment.rewrite.target,
         split=VALIDATION,
         raw_features=_raw_features(experiment),
         examples_count=experiment.infra.examples,
@@ -349,7 +345,7 @@ def _push_server(experiment: Experiment) -> dict[str, Any] | None:
 
 def _add_fingerprint(node: base_node.BaseNode, modules: Sequence[str]) -> None:
     """Hashes the node's executor, what it is told to run by dotted path, and the user's modules."""
-    if isinstance(node, resolver.Resolver):
+    if isinstance(node, (resolver.Resolver, importer.Importer)):
         return  # resolved anew in every run
     executor = node.executor_spec.executor_class
     told = fingerprint.named_modules(node.exec_properties)

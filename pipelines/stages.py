@@ -11,13 +11,23 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, field_validator, model_validator
 
+from components.rewriter import catalogue
 from modules.hparams import IMAGE_NETWORKS, KERAS_NETWORKS, TABULAR_NETWORKS
 from pipelines.errors import nearest
 from pipelines.stage import Stage
 from pipelines.text_stages import TextModel
 
+
+def known_technique(name: str) -> str:
+    """Raises ValueError where there is no rewrite technique of that name."""
+    if name not in catalogue.TECHNIQUES:
+        raise ValueError(f"there is no technique {name!r}. {nearest(name, catalogue.TECHNIQUES)}")
+    return name
+
+
 Share = Annotated[int, Field(ge=1, le=100)]
 Fraction = Annotated[float, Field(gt=0, lt=1)]
+TechniqueName = Annotated[str, AfterValidator(known_technique)]
 
 
 class Splits(Stage):
@@ -470,20 +480,51 @@ class Train(Stage):
 class Rewrite(Stage):
     """Which candidates are built, and what they must keep to."""
 
-    candidates: list[Literal["frozen", "float16"]] = Field(
-        ["frozen", "float16"], description="Each costs about ten seconds of building and judging."
+    candidates: Literal["auto"] | list[TechniqueName] = Field(
+        "auto",
+        description="Each costs about ten seconds of building and judging. auto: those that pay for the "
+        "objective, of those that the target loads.",
     )
-    objective: Literal["latency", "size", "throughput"] = "latency"
+    objective: Literal["latency", "size", "throughput"] = Field(
+        "latency", description="latency: of one example. throughput: examples a second at batch 32."
+    )
+    target: Literal["tf_serving", "tf_serving_tflite", "triton", "edge"] = Field(
+        "tf_serving",
+        description="What loads the pushed folder. tf_serving: SavedModels with all signatures. "
+        "tf_serving_tflite: also TFLite (--prefer_tflite_model). triton: ONNX and TensorRT. edge: TFLite.",
+    )
     max_drop: Annotated[float, Field(ge=0, le=100)] = Field(
         1.0,
         description="Points of accuracy that a candidate may lose, as an upper bound: with no "
         "disagreement at all, 1 point at 0.95 needs 299 validation examples.",
     )
+    max_slice_drop: Annotated[float, Field(ge=0, le=100)] = Field(
+        5.0,
+        description="The same on each class that is large enough to tell: 5 points need 59 examples. "
+        "A smaller one refuses a candidate only where the loss is certain.",
+    )
     confidence: Fraction = Field(0.95, description="Of each one-sided bound.")
+    keep: Annotated[int, Field(ge=0)] = Field(
+        0, description="So many of the best candidates stay in the Rewriter's report, as files."
+    )
     max_examples: Annotated[int, Field(ge=1)] = Field(3000, description="Validation examples judged at most.")
     candidate_timeout_s: Annotated[float, Field(gt=0)] = Field(
         600.0, description="For each build and judgement."
     )
+    candidate_memory_mb: Annotated[float, Field(gt=0)] | None = Field(
+        None, description="For each build and judgement, in MiB; off when not given."
+    )
+
+    @model_validator(mode="after")
+    def _candidates_are_known_and_loaded(self) -> Rewrite:
+        if isinstance(self.candidates, str):
+            return self
+        for name in self.candidates:
+            runtime = catalogue.TECHNIQUES[name].runtime
+            if name != catalogue.IDENTITY and runtime not in catalogue.LOADS[self.target]:
+                known = ", ".join(catalogue.techniques_for(self.target))
+                raise ValueError(f"the target {self.target} does not load {name}; it loads {known}")
+        return self
 
 
 class Evaluation(Stage):

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from components.serving_pusher import root as serving_root
-from pipelines.evaluation import ACCURACY, BASELINE, CANDIDATE
+from pipelines.evaluation import ACCURACY, BASELINE, CANDIDATE, MEAN_ABSOLUTE_ERROR
 from pipelines.lineage.store import NodeRecord, Store
 
 OVERALL = "overall"
@@ -30,6 +30,8 @@ class Summary:
         bad_records: records that could not be used and were written aside.
         accuracy: of the servable on the test split, in [0, 1].
         baseline_accuracy: of the model it was compared with, or None.
+        error: of a regression: mean absolute error on the test split, in the label's unit.
+        baseline_error: the same of the model it was compared with, or None.
         worst_class: name and accuracy of the class that does worst.
         failures: thresholds that were not met, as sentences.
         candidates: `candidates.json`'s rows.
@@ -55,6 +57,8 @@ class Summary:
     bad_records: int = 0
     accuracy: float | None = None
     baseline_accuracy: float | None = None
+    error: float | None = None
+    baseline_error: float | None = None
     worst_class: tuple[str, float] | None = None
     failures: Sequence[str] = ()
     candidates: Sequence[Mapping[str, Any]] = ()
@@ -126,11 +130,15 @@ def _evaluation(node: NodeRecord | None) -> dict[str, Any]:
         return {}
     slices = found["metrics"][CANDIDATE]
     baseline = found["metrics"].get(BASELINE, {}).get(OVERALL, {})
-    classes = {name: values[ACCURACY] for name, values in slices.items() if name != OVERALL}
+    classes = {
+        name: values[ACCURACY] for name, values in slices.items() if name != OVERALL and ACCURACY in values
+    }
     worst = min(classes.items(), key=lambda item: item[1]) if classes else None
     return {
-        "accuracy": slices[OVERALL][ACCURACY],
+        "accuracy": slices[OVERALL].get(ACCURACY),
         "baseline_accuracy": baseline.get(ACCURACY),
+        "error": slices[OVERALL].get(MEAN_ABSOLUTE_ERROR),
+        "baseline_error": baseline.get(MEAN_ABSOLUTE_ERROR),
         "worst_class": (worst[0].partition("=")[2], worst[1]) if worst else None,
         "failures": found["failures"],
         "blessed": found["blessed"],

@@ -144,6 +144,9 @@ class _Answer(beam.DoFn):
             return [fault for faults in alone for fault in faults]
         for row, (number, _) in enumerate(batch.items):
             scores = answer.scores[row]
+            if not answer.classes.size:
+                write(Row(name, number, "", float(scores), []))
+                continue
             best = int(scores.argmax())
             write(Row(name, number, str(answer.classes[row][best]), float(scores[best]), scores.tolist()))
         report.answered += len(batch.items)

@@ -21,8 +21,8 @@ class Row:
     Attributes:
         file: as it was named.
         record: its number there, from 0.
-        label: the class with the highest score.
-        score: that score.
+        label: the class with the highest score; empty of a regression.
+        score: that score; of a regression its number.
         scores: all, in the order of the manifest's `class_names`.
     """
 

@@ -40,6 +40,7 @@ class Predict(beam.DoFn):
         super().__init__()
         self._models = models
         self._label = label
+        self._slicing = sorted(set(kept_features) - {label})
         self._kept = sorted({label, *kept_features})
 
     def setup(self) -> None:
@@ -57,7 +58,8 @@ class Predict(beam.DoFn):
         candidate = self._candidate.predict(batch).scores
         baseline = self._baseline.predict(batch).scores if self._baseline is not None else None
         for row, record in enumerate(batch):
-            kept = _keep(record, self._kept)
+            # Without the label itself: whole numbers beside others would be of another type.
+            kept = _keep(record, self._slicing)
             _set_floats(kept, CANDIDATE_SCORES, candidate[row : row + 1])
             if baseline is not None:
                 _set_floats(kept, BASELINE_SCORES, baseline[row : row + 1])

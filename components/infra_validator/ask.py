@@ -27,7 +27,7 @@ _SECONDS = 2.0
 _WARM = 10
 
 Predictions = tuple[np.ndarray, list[list[str]]]
-"""(B, C) scores, and B rows of class names."""
+"""(B, C) scores, and B rows of class names; of a regression (B,) and B empty rows."""
 
 
 @dataclass(frozen=True)
@@ -58,8 +58,10 @@ class Grpc:
         """
         outputs = self.send(self.request(signature, raw)).outputs
         try:
-            classes = tf.make_ndarray(outputs[servable.classes])
             scores = tf.make_ndarray(outputs[servable.scores])
+            if not servable.class_names:
+                return scores, [[] for _ in scores]
+            classes = tf.make_ndarray(outputs[servable.classes])
         except (KeyError, TypeError, ValueError) as error:
             raise ServableError(f"by gRPC, an output cannot be read: {error}") from error
         return scores, [[name.decode() for name in row] for row in np.atleast_2d(classes)]
@@ -99,7 +101,7 @@ def by_rest(
     try:
         rows = client.predict(MODEL, signature.name, signature.input, raw)
         scores = np.array([row[servable.scores] for row in rows], np.float32)
-        return scores, [row[servable.classes] for row in rows]
+        return scores, [row[servable.classes] if servable.class_names else [] for row in rows]
     except ServerError as error:
         raise ServableError(f"by REST, {error.headline}") from error
     except (KeyError, TypeError, ValueError) as error:

@@ -14,11 +14,13 @@ from tfx.types import channel, channel_utils, component_spec, standard_artifacts
 
 from components.artifacts import RewriteReport
 from components.infra_validator import executor
+from components.rewriter.catalogue import Target
 
 
 class InfraValidatorSpec(component_spec.ComponentSpec):
     PARAMETERS = {
         "split": component_spec.ExecutionParameter(type=str),
+        "target": component_spec.ExecutionParameter(type=str),
         "examples_count": component_spec.ExecutionParameter(type=int),
         "raw_features": component_spec.ExecutionParameter(type=str),
         "timeout_s": component_spec.ExecutionParameter(type=float),
@@ -50,6 +52,7 @@ class InfraValidator(base_component.BaseComponent):
         model: channel.BaseChannel,
         examples: channel.BaseChannel,
         rewrite_report: channel.BaseChannel,
+        target: Target,
         split: str,
         raw_features: Mapping[str, str],
         examples_count: int,
@@ -63,6 +66,7 @@ class InfraValidator(base_component.BaseComponent):
             model: the servable.
             examples: raw Examples.
             rewrite_report: the Rewriter's, with the judged scores.
+            target: what is to load the servable.
             split: the split that was judged.
             raw_features: signature -> the feature of the Examples that it takes.
             examples_count: how many are sent.
@@ -75,6 +79,7 @@ class InfraValidator(base_component.BaseComponent):
                 model=model,
                 examples=examples,
                 rewrite_report=rewrite_report,
+                target=target,
                 split=split,
                 examples_count=examples_count,
                 raw_features=json.dumps(raw_features, sort_keys=True),

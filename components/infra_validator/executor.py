@@ -12,7 +12,7 @@ from tfx.dsl.components.base import base_executor
 from tfx.types import artifact_utils
 
 from components.infra_validator import validate, worker
-from components.rewriter.rewrite import read_judged
+from components.rewriter.rewrite import read_judged, read_tolerance
 
 # The names that TFX's own InfraValidator writes, and its Pusher reads.
 _BLESSED_FILE = "INFRA_BLESSED"
@@ -30,7 +30,10 @@ class Executor(base_executor.BaseExecutor):
         exec_properties: dict[str, Any],
     ) -> None:
         """See `component.InfraValidator`."""
-        judged = read_judged(artifact_utils.get_single_uri(input_dict["rewrite_report"]))
+        report_uri = artifact_utils.get_single_uri(input_dict["rewrite_report"])
+        expected = validate.Expected(
+            read_judged(report_uri), read_tolerance(report_uri), exec_properties["target"]
+        )
         with tempfile.TemporaryDirectory(dir=self._get_tmp_dir()) as scratch:
             request = worker.Request(
                 servable_uri=artifact_utils.get_single_uri(input_dict["model"]),
@@ -40,7 +43,7 @@ class Executor(base_executor.BaseExecutor):
                 raw_features=json.loads(exec_properties["raw_features"]),
                 folder=Path(scratch),
             )
-            verdict = validate.validate(request, judged, _limits(exec_properties))
+            verdict = validate.validate(request, expected, _limits(exec_properties))
         _bless(artifact_utils.get_single_instance(output_dict["blessing"]), verdict)
 
 

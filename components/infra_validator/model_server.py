@@ -97,15 +97,20 @@ _REAP_S = 0.5
 
 
 @contextlib.contextmanager
-def serving(root: Path, *, seconds: float) -> Iterator[ModelServer]:
+def serving(root: Path, *, seconds: float, embedded_only: bool = False) -> Iterator[ModelServer]:
     """Starts a server on `root` and waits until version 1 is AVAILABLE.
+
+    Args:
+        root: the serving root.
+        seconds: time limit.
+        embedded_only: for what TensorFlow Serving's own binary does not do.
 
     Raises:
         ServableError: the version does not load, or not within `seconds`; the
             message ends with the last line of the server's log.
         ServerKilledError: it was ended from outside, before or inside the block.
     """
-    kind, command = _command()
+    kind, command = _command(embedded_only)
     port, rest_port = _free_ports()
     log = root.parent / "server.log"
     flags = [f"--model_name={MODEL}", f"--model_base_path={root}", f"--port={port}"]
@@ -149,8 +154,8 @@ def _ends_with_us() -> list[str]:
     return [sys.executable, "-I", "-S", "-c", _DIE_WITH_PARENT, str(os.getpid())]
 
 
-def _command() -> tuple[str, list[str]]:
-    binary = shutil.which(BINARY)
+def _command(embedded_only: bool) -> tuple[str, list[str]]:
+    binary = None if embedded_only else shutil.which(BINARY)
     if binary:
         return BINARY, [binary]
     # Imported, not only named, so that the node's fingerprint covers the server's code.

@@ -1,6 +1,6 @@
 """Loads the very bytes to be pushed in a real server, checks its answers, and measures it.
 
-verdict = validate(request, judged, Limits(max_p99_ms=20.0))
+verdict = validate(request, expected, Limits(max_p99_ms=20.0))
 verdict.faults, verdict.figures
 """
 
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,17 +18,33 @@ from components import subprocesses
 from components.errors import ServableError
 from components.infra_validator import ask, model_server, worker
 from components.infra_validator.worker import Request
+from components.rewriter.catalogue import LOADS, Target
 from components.serving import examples
 from components.serving.client import ModelClient
 from components.serving.servable import Servable
 
-TOLERANCE = 1e-5
-"""Absolute, on probabilities: batches of other sizes sum in another order."""
-
-SERVED_RUNTIMES = ("saved_model",)
-"""What TensorFlow Serving loads; other formats are loaded by their runtime in a process of its own."""
+SERVED_RUNTIMES = ("saved_model", "litert", "onnxruntime")
+"""What a server loads; other formats are loaded by their runtime in a process of its own."""
 
 FIGURES_FILE = "figures.json"
+
+
+@dataclass(frozen=True)
+class Expected:
+    """What a servable must answer.
+
+    Attributes:
+        judged: (N, C) float32, the Rewriter's scores of the split in file order.
+        tolerance: absolute, on probabilities.
+        target: what is to load it.
+    """
+
+    judged: np.ndarray
+    tolerance: float
+    target: Target
+
+    def first(self, count: int) -> Expected:
+        return replace(self, judged=self.judged[:count])
 
 
 @dataclass(frozen=True)
@@ -65,31 +81,36 @@ class Verdict:
         Path(folder, FIGURES_FILE).write_text(text)
 
 
-def validate(request: Request, judged: np.ndarray, limits: Limits) -> Verdict:
+def validate(request: Request, expected: Expected, limits: Limits) -> Verdict:
     """Checks a servable.
 
     Args:
         request: what to load and send.
-        judged: (N, C) float32, the Rewriter's scores of the split in file order.
+        expected: what it must answer.
         limits: what it may take.
     """
+    expected = expected.first(request.count)
     try:
         servable = Servable.read(request.servable_uri)
+        if servable.runtime not in LOADS[expected.target]:
+            return Verdict([f"the target {expected.target} does not load it: it is for {servable.runtime}"])
         if servable.runtime in SERVED_RUNTIMES:
-            return _in_server(request, servable, judged[: request.count], limits)
-        return _in_runtime(request, servable, judged[: request.count], limits)
+            return _in_server(request, servable, expected, limits)
+        return _in_runtime(request, servable, expected, limits)
     except (subprocesses.WorkerFailed, ServableError) as error:
         reason = getattr(error, "headline", error)
         return Verdict([f"the servable could not be loaded and asked: {reason}"])
 
 
-def _in_server(request: Request, servable: Servable, judged: np.ndarray, limits: Limits) -> Verdict:
+def _in_server(request: Request, servable: Servable, expected: Expected, limits: Limits) -> Verdict:
     records = examples.read_split(request.examples_uri, request.split, request.count)
     root = model_server.lay_out(request.servable_uri, request.folder)
-    with model_server.serving(root, seconds=limits.seconds) as server:
+    # Raw input for formats that take tensors is what the embedded server adds.
+    embedded = servable.core is not None
+    with model_server.serving(root, seconds=limits.seconds, embedded_only=embedded) as server:
         grpc = ask.Grpc(server.port)
         try:
-            faults = list(_answer_faults(request, servable, server, grpc, records, judged))
+            faults = list(_answer_faults(request, servable, server, grpc, records, expected))
             latency = _latency(grpc, servable, records)
         finally:
             grpc.close()
@@ -108,7 +129,7 @@ def _answer_faults(
     server: model_server.ModelServer,
     grpc: ask.Grpc,
     records: list[bytes],
-    judged: np.ndarray,
+    expected: Expected,
 ) -> Iterator[str]:
     """Every signature by both protocols against the judged scores."""
     rest = ModelClient("127.0.0.1", server.rest_port)
@@ -118,7 +139,7 @@ def _answer_faults(
             "REST": ask.by_rest(rest, servable, signature, raw),
         }
         for protocol, (scores, classes) in answers.items():
-            for fault in compare(scores, classes, servable.class_names, judged):
+            for fault in compare(scores, classes, servable.class_names, expected):
                 yield f"{signature.name} by {protocol}: {fault}"
 
 
@@ -143,20 +164,21 @@ def over_limits(figures: Mapping[str, Any], limits: Limits) -> list[str]:
     return faults
 
 
-def _in_runtime(request: Request, servable: Servable, judged: np.ndarray, limits: Limits) -> Verdict:
+def _in_runtime(request: Request, servable: Servable, expected: Expected, limits: Limits) -> Verdict:
     """For formats that TensorFlow Serving does not load."""
-    subprocesses.run(worker.answer, request, seconds=limits.seconds)
+    subprocesses.run(worker.answer, request, limits=subprocesses.Limits(limits.seconds))
     scores = np.load(request.folder / worker.SCORES_FILE, allow_pickle=False)
     classes = json.loads((request.folder / worker.CLASSES_FILE).read_text())
     figures = json.loads((request.folder / worker.FIGURES_FILE).read_text())
-    faults = compare(scores, classes, servable.class_names, judged)
+    faults = compare(scores, classes, servable.class_names, expected)
     return Verdict(faults + over_limits(figures, limits), figures)
 
 
 def compare(
-    scores: np.ndarray, classes: list[list[str]], class_names: tuple[str, ...], judged: np.ndarray
+    scores: np.ndarray, classes: list[list[str]], class_names: tuple[str, ...], expected: Expected
 ) -> list[str]:
     """Checks shape, finiteness, class names and agreement with the judged scores."""
+    judged = expected.judged
     if scores.shape != judged.shape:
         return [f"scores have shape {scores.shape}; expected {judged.shape}"]
     faults = []
@@ -165,8 +187,10 @@ def compare(
     if any(tuple(row) != class_names for row in classes):
         faults.append(f"class names differ from {list(class_names)}")
     difference = np.abs(scores - judged).max() if scores.size else 0.0
-    if not difference <= TOLERANCE:
+    # Probabilities are at most 1; a regression's numbers have a size of their own.
+    tolerance = expected.tolerance * (1.0 if class_names else max(1.0, float(np.abs(judged).max())))
+    if not difference <= tolerance:
         faults.append(
-            f"answers differ from the judged ones by up to {difference:.2e} (at most {TOLERANCE:g})"
+            f"answers differ from the judged ones by up to {difference:.2e} (at most {tolerance:.2g})"
         )
     return faults

@@ -1,6 +1,7 @@
 """What a rewrite technique is, and the trained model it works on.
 
-A technique is one file with one function, and a line in `techniques.py`:
+A technique is one file with one function, a line in `techniques/__init__.py`
+and one in `catalogue.py`:
 
     def build(trained: TrainedModel, folder: Path) -> None:
         trained.write_saved_model(folder, core=...)
@@ -8,18 +9,44 @@ A technique is one file with one function, and a line in `techniques.py`:
 
 from __future__ import annotations
 
+import functools
+import importlib
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Self
 
+import numpy as np
 import tensorflow as tf
+from tensorflow.python.framework.convert_to_constants import convert_variables_to_constants_v2
 
-from components.serving.servable import VERSION_FOLDER, Servable, Signature
+from components.rewriter.catalogue import TECHNIQUES
+from components.serving import examples
+from components.serving.servable import (
+    CORE_FILES,
+    PREPROCESSING,
+    SIGNATURE_TENSORS,
+    VERSION_FOLDER,
+    Servable,
+    Signature,
+    TensorCore,
+)
 
 Core = Callable[[tf.Tensor], tf.Tensor]
-"""(B, ...) float32 -> (B, C) float32."""
+"""(B, ...) to (B, C) float32."""
+
+CORE_INPUT = "inputs"
+CALIBRATION_EXAMPLES = 256
+_CALIBRATION_POOL = 2048
+LABELS_FILE = "labels.txt"
+
+_NO_GRADIENTS = tf.saved_model.SaveOptions(experimental_custom_gradients=False)
+"""A frozen function's captures are constants, of which gradients cannot be saved; servers want none."""
+
+
+class CannotRun(Exception):
+    """A technique that this machine or this model does not allow; the message says why."""
 
 
 @dataclass(frozen=True)
@@ -32,8 +59,11 @@ class Contract:
         preprocessing: sub-module with the functions that feed the core.
         signatures: signature -> (function in `preprocessing`, input name); the
             first takes serialized Examples.
-        scores: output name.
-        classes: output name.
+        scores: output name; of a regression the name of its numbers.
+        classes: output name; empty for a regression.
+        keras_model: the `.keras` file, relative to the model's artifact folder;
+            empty where there is none.
+        modules: modules to import before that file is read, which register its layers.
     """
 
     core: str
@@ -42,6 +72,8 @@ class Contract:
     signatures: Mapping[str, tuple[str, str]]
     scores: str
     classes: str
+    keras_model: str = ""
+    modules: tuple[str, ...] = ()
 
     def to_json(self) -> str:
         return json.dumps(asdict(self))
@@ -50,15 +82,32 @@ class Contract:
     def from_json(cls, text: str) -> Self:
         raw = json.loads(text)
         raw["signatures"] = {name: tuple(value) for name, value in raw["signatures"].items()}
+        raw["modules"] = tuple(raw["modules"])
         return cls(**raw)
 
 
-class TrainedModel:
-    """A trained SavedModel, taken apart: preprocessing, core, class names."""
+@dataclass(frozen=True)
+class Calibration:
+    """Where examples for calibration lie."""
 
-    def __init__(self, model_uri: str, contract: Contract) -> None:
+    examples_uri: str
+    split: str
+
+
+class TrainedModel:
+    """A trained SavedModel, taken apart: preprocessing, core, class names.
+
+    Args:
+        model_uri: the trained model's artifact folder.
+        contract: the names that its export uses.
+        calibration: examples for calibration; techniques that want them raise
+            CannotRun where there are none.
+    """
+
+    def __init__(self, model_uri: str, contract: Contract, calibration: Calibration | None = None) -> None:
         self.saved_model = Path(model_uri, VERSION_FOLDER)
         self.contract = contract
+        self._calibration = calibration
         self._loaded = tf.saved_model.load(str(self.saved_model))
         self.class_names = tuple(
             name.decode() for name in getattr(self._loaded, contract.class_names)().numpy()
@@ -66,13 +115,51 @@ class TrainedModel:
 
     @property
     def core(self) -> Any:
-        """The core as a concrete function of one (B, ...) float32 input."""
+        """The core as a concrete function of one (B, ...) input."""
         return getattr(self._loaded, self.contract.core).concrete_functions[0]
 
+    @functools.cached_property
+    def frozen_core(self) -> Any:
+        """The core with its variables as constants."""
+        return convert_variables_to_constants_v2(self.core)
+
+    def keras_model(self) -> Any:
+        """The Keras model that was exported.
+
+        Raises:
+            CannotRun: there is none.
+        """
+        import keras
+
+        path = self.saved_model.parent / self.contract.keras_model
+        if not self.contract.keras_model or not path.is_file():
+            raise CannotRun("there is no .keras model beside the SavedModel")
+        for name in self.contract.modules:
+            importlib.import_module(name)
+        return keras.models.load_model(path, compile=False)
+
+    def calibration_tensors(self) -> np.ndarray:
+        """Core inputs of up to 256 examples, spread over the split: (N, ...).
+
+        Raises:
+            CannotRun: there are no examples.
+        """
+        if self._calibration is None:
+            raise CannotRun("there are no examples to calibrate on")
+        pool = examples.read_split(self._calibration.examples_uri, self._calibration.split, _CALIBRATION_POOL)
+        step = max(1, len(pool) // CALIBRATION_EXAMPLES)
+        chosen = pool[::step][:CALIBRATION_EXAMPLES]
+        first, _ = next(iter(self.contract.signatures.values()))
+        function = getattr(getattr(self._loaded, self.contract.preprocessing), first)
+        return np.concatenate(
+            [function(tf.constant(chosen[at : at + 32])).numpy() for at in range(0, len(chosen), 32)]
+        )
+
     def servable(self, technique: str) -> Servable:
-        """The manifest of a SavedModel candidate."""
+        """The manifest of a candidate."""
+        runtime = TECHNIQUES[technique].runtime
         return Servable(
-            runtime="saved_model",
+            runtime=runtime,
             technique=technique,
             class_names=self.class_names,
             signatures=tuple(
@@ -80,35 +167,81 @@ class TrainedModel:
             ),
             scores=self.contract.scores,
             classes=self.contract.classes,
+            core=self._tensor_core(CORE_FILES[runtime]) if runtime in CORE_FILES else None,
         )
+
+    def _tensor_core(self, file: str) -> TensorCore:
+        tensor = self.core.inputs[0]
+        shape = tuple(-1 if size is None else int(size) for size in tensor.shape[1:])
+        return TensorCore(file, CORE_INPUT, tensor.dtype.name, shape)
 
     def write_saved_model(self, folder: Path, core: Core) -> None:
         """Writes a SavedModel with the original's signatures around another core."""
         module = tf.Module()
         module.core = core
-        before = getattr(self._loaded, self.contract.preprocessing)
-        module.preprocessing = before
-        signatures = {}
-        for name, (function, input_name) in self.contract.signatures.items():
-            serve = self._serve(getattr(before, function), core)
-            signatures[name] = tf.function(
-                serve, input_signature=[tf.TensorSpec([None], tf.string, name=input_name)]
-            )
-        tf.saved_model.save(module, str(folder), signatures=signatures)
-
-    def _serve(self, preprocess: Core, core: Core) -> Callable[[tf.Tensor], dict[str, tf.Tensor]]:
         names = list(self.class_names)
 
-        def serve(raw: tf.Tensor) -> dict[str, tf.Tensor]:
-            scores = core(preprocess(raw))
+        def finish(tensor: tf.Tensor) -> dict[str, tf.Tensor]:
+            scores = core(tensor)
+            if not names:
+                return {self.contract.scores: scores}
             row = tf.constant([names], tf.string)
             return {
                 self.contract.scores: scores,
                 self.contract.classes: tf.tile(row, [tf.shape(scores)[0], 1]),
             }
 
-        return serve
+        self._write(module, folder, finish)
+
+    def write_tensor_model(self, folder: Path, write: Callable[[Path], None], file: str) -> None:
+        """Writes a version folder for a format that takes tensors.
+
+        Args:
+            folder: the version folder.
+            write: writes the model file.
+            file: its name.
+        """
+        self._write(tf.Module(), folder / PREPROCESSING, lambda tensor: {CORE_INPUT: tensor})
+        (folder / LABELS_FILE).write_text("".join(f"{name}\n" for name in self.class_names))
+        write(folder / file)
+
+    def write_core(self, folder: Path) -> None:
+        """Writes the core alone, with constants for weights and the signature `predict_tensors`."""
+        function, tensor = self.frozen_core, self.core.inputs[0]
+        module = tf.Module()
+        spec = tf.TensorSpec(tensor.shape, tensor.dtype, name=CORE_INPUT)
+        serve = tf.function(
+            lambda inputs: {self.contract.scores: _only(function(inputs))}, input_signature=[spec]
+        )
+        tf.saved_model.save(module, str(folder), {SIGNATURE_TENSORS: serve}, _NO_GRADIENTS)
+
+    def _write(
+        self, module: tf.Module, folder: Path, finish: Callable[[tf.Tensor], dict[str, tf.Tensor]]
+    ) -> None:
+        before = getattr(self._loaded, self.contract.preprocessing)
+        module.preprocessing = before
+        signatures = {
+            name: tf.function(
+                _after(getattr(before, function), finish),
+                input_signature=[tf.TensorSpec([None], tf.string, name=input_name)],
+            )
+            for name, (function, input_name) in self.contract.signatures.items()
+        }
+        tf.saved_model.save(module, str(folder), signatures, _NO_GRADIENTS)
+
+
+def _after(preprocess: Core, finish: Callable[[tf.Tensor], dict[str, tf.Tensor]]) -> Callable[..., Any]:
+    return lambda raw: finish(preprocess(raw))
+
+
+def _only(value: Any) -> Any:
+    """A frozen function gives a list of its one output."""
+    return value[0] if isinstance(value, list | tuple) else value
 
 
 Build = Callable[[TrainedModel, Path], None]
-"""Writes a candidate's version folder."""
+"""Writes a candidate's version folder.
+
+Raises:
+    CannotRun: this machine or this model does not allow it.
+"""

@@ -8,13 +8,28 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, Self
 
 import numpy as np
-from scipy import stats
 
-Objective = Literal["latency", "size", "throughput"]
+from components.rewriter import catalogue
+from components.rewriter.bounds import (
+    drop_lower_bound,
+    drop_upper_bound,
+    examples_needed,
+    mean_upper_bound,
+    median_upper_bound,
+)
+from components.rewriter.catalogue import Objective
+
+State = Literal["judged", "failed", "cannot_run", "left_out"]
+
+SAME_WITHIN = 0.1
+"""Candidates within a tenth of the best on the objective count as equal: clocks tell no better."""
+
+MAX_BATCH_SHIFT = 0.01
+"""How far an answer may move with what else is in its batch."""
 
 
 @dataclass(frozen=True)
@@ -25,16 +40,52 @@ class Policy:
         objective: what "better" means.
         max_drop: points (percent) of accuracy that may be lost.
         confidence: of each one-sided bound, in (0, 1).
+        max_slice_drop: points that may be lost on any slice which is large enough to tell.
     """
 
     objective: Objective
     max_drop: float
     confidence: float
+    max_slice_drop: float = 5.0
 
     @classmethod
     def from_json(cls, text: str) -> Self:
         raw = json.loads(text)
-        return cls(raw["objective"], raw["max_drop"], raw["confidence"])
+        return cls(raw["objective"], raw["max_drop"], raw["confidence"], raw["max_slice_drop"])
+
+
+@dataclass(frozen=True)
+class SliceFigures:
+    """A candidate on one slice of the judged examples.
+
+    Attributes:
+        name: `feature=value`.
+        examples: in the slice.
+        accuracy: of the candidate, in [0, 1].
+        newly_wrong: as in `Figures`.
+        newly_right: as in `Figures`.
+    """
+
+    name: str
+    examples: int
+    accuracy: float
+    newly_wrong: int
+    newly_right: int
+
+
+@dataclass(frozen=True)
+class ErrorFigures:
+    """A regression's candidate beside the original.
+
+    Attributes:
+        mean_absolute: error of the candidate, in the label's unit.
+        rise: mean growth of an example's absolute error, in percent of the original's mean.
+        rise_error: standard error of that mean.
+    """
+
+    mean_absolute: float
+    rise: float
+    rise_error: float
 
 
 @dataclass(frozen=True)
@@ -46,18 +97,22 @@ class Figures:
         examples: judged examples.
         size_bytes: of the version folder.
         size_ratio: to the original.
-        load_ms: loading and the first answer.
+        load_ms: loading and the first answer, in a fresh process.
         latency_ms_p50: one example a call.
         latency_ms_p95: one example a call.
+        throughput: examples/s at batch 32.
         latency_ratios: per interleaved round, candidate's median by the original's.
         throughput_ratios: per interleaved round, examples/s at batch 32, candidate's by the original's.
         peak_memory_mb: of the process, with this candidate alone loaded.
-        accuracy: in [0, 1].
+        accuracy: in [0, 1]; 0 for a regression, which has `errors` instead.
         newly_wrong: examples that the original got right and this one does not.
         newly_right: the other way round.
         agreement: share of examples with the same top class, in [0, 1].
         max_shift: largest change of any probability, in [0, 1].
+        batch_shift: largest change of any probability between an example alone and in a batch.
         finite: whether all scores are finite numbers.
+        slices: the same per slice.
+        errors: of a regression.
     """
 
     name: str
@@ -67,6 +122,7 @@ class Figures:
     load_ms: float
     latency_ms_p50: float
     latency_ms_p95: float
+    throughput: float
     latency_ratios: tuple[float, ...]
     throughput_ratios: tuple[float, ...]
     peak_memory_mb: float
@@ -75,14 +131,36 @@ class Figures:
     newly_right: int
     agreement: float
     max_shift: float
+    batch_shift: float
     finite: bool
+    slices: tuple[SliceFigures, ...] = ()
+    errors: ErrorFigures | None = None
 
     @classmethod
     def from_json(cls, text: str) -> Self:
         raw = json.loads(text)
         raw["latency_ratios"] = tuple(raw["latency_ratios"])
         raw["throughput_ratios"] = tuple(raw["throughput_ratios"])
+        raw["slices"] = tuple(SliceFigures(**item) for item in raw["slices"])
+        raw["errors"] = ErrorFigures(**raw["errors"]) if raw.get("errors") else None
         return cls(**raw)
+
+
+@dataclass(frozen=True)
+class SliceVerdict:
+    """What can be said of a slice.
+
+    Attributes:
+        name: `feature=value`.
+        examples: in the slice.
+        drop_bound: upper bound of the drop in points.
+        needed: examples that would be enough to tell, where there are too few; else 0.
+    """
+
+    name: str
+    examples: int
+    drop_bound: float
+    needed: int = 0
 
 
 @dataclass(frozen=True)
@@ -93,63 +171,87 @@ class Verdict:
         name: the technique.
         qualified: whether it may go on.
         reason: one sentence.
+        state: judged, or why there was nothing to judge.
         gain: factor by which it beats the original on the objective; 1 is equal.
         drop_bound: upper bound of the drop in points, or None where it could not be judged.
         figures: what was measured, or None where it could not be built or judged.
+        slices: bounds per slice.
     """
 
     name: str
     qualified: bool
     reason: str
+    state: State = "judged"
     gain: float = 1.0
     drop_bound: float | None = None
     figures: Figures | None = None
+    slices: Sequence[SliceVerdict] = field(default_factory=tuple)
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
 
 
-def drop_upper_bound(newly_wrong: int, examples: int, confidence: float) -> float:
-    """Upper bound of the accuracy drop, in points.
-
-    The Clopper-Pearson bound (1934) of the share of examples that became
-    wrong. Examples that became right are not credited, so the bound holds for
-    the drop too, and is exact where nothing disagrees: with 0 of n it is
-    100 * (1 - (1 - confidence) ** (1 / n)).
-    """
-    if newly_wrong >= examples:
-        return 100.0
-    return 100.0 * float(stats.beta.ppf(confidence, newly_wrong + 1, examples - newly_wrong))
-
-
-def examples_needed(max_drop: float, confidence: float) -> int:
-    """How many examples without disagreement bring the bound to `max_drop` points."""
-    return int(np.ceil(np.log1p(-confidence) / np.log1p(-max_drop / 100.0)))
-
-
-def median_upper_bound(ratios: Sequence[float], confidence: float) -> float:
-    """Upper bound of the median, by order statistics; infinite with too few rounds."""
-    ordered = sorted(ratios)
-    rank = int(stats.binom.ppf(confidence, len(ordered), 0.5)) + 1
-    return ordered[rank - 1] if rank <= len(ordered) else float("inf")
-
-
 def judge(figures: Figures, policy: Policy) -> Verdict:
     """Applies the gate to one candidate."""
-    bound = drop_upper_bound(figures.newly_wrong, figures.examples, policy.confidence)
+    bound = _bound(figures, policy)
+    slices = [_judge_slice(item, policy) for item in figures.slices]
+    fault = _fault(figures, policy, bound, slices)
+    better, text = _is_better(figures, policy)
+    return Verdict(
+        name=figures.name,
+        qualified=better and not fault,
+        reason=fault or text,
+        gain=_gain(figures, policy),
+        drop_bound=bound,
+        figures=figures,
+        slices=slices,
+    )
 
-    def verdict(qualified: bool, reason: str) -> Verdict:
-        return Verdict(figures.name, qualified, reason, _gain(figures, policy), bound, figures)
 
+def _bound(figures: Figures, policy: Policy) -> float:
+    """Upper bound of what is lost: points of accuracy, or percent of a regression's error."""
+    if figures.errors is None:
+        return drop_upper_bound(figures.newly_wrong, figures.newly_right, figures.examples, policy.confidence)
+    return mean_upper_bound(figures.errors.rise, figures.errors.rise_error, policy.confidence)
+
+
+def _fault(figures: Figures, policy: Policy, bound: float, slices: Sequence[SliceVerdict]) -> str:
+    """What forbids a candidate, however good it is on the objective; empty where nothing does."""
     if not figures.finite:
-        return verdict(False, "its scores are not all finite numbers")
+        return "its scores are not all finite numbers"
+    if figures.batch_shift > MAX_BATCH_SHIFT:
+        return f"its answers depend on what else is in the batch (by up to {figures.batch_shift:.3f})"
     if bound > policy.max_drop:
-        return verdict(False, _too_much_drop(figures, policy, bound))
-    better, reason = _is_better(figures, policy)
-    return verdict(better, reason)
+        return _too_much_drop(figures, policy, bound)
+    for item, verdict in zip(figures.slices, slices, strict=True):
+        if _slice_fails(item, verdict, policy):
+            return (
+                f"on {item.name} it may lose up to {verdict.drop_bound:.1f} points, over "
+                f"{policy.max_slice_drop:g} ({item.newly_wrong} of {item.examples} examples became wrong)"
+            )
+    return ""
+
+
+def _judge_slice(item: SliceFigures, policy: Policy) -> SliceVerdict:
+    bound = drop_upper_bound(item.newly_wrong, item.newly_right, item.examples, policy.confidence)
+    needed = examples_needed(policy.max_slice_drop, policy.confidence)
+    return SliceVerdict(item.name, item.examples, bound, needed if item.examples < needed else 0)
+
+
+def _slice_fails(item: SliceFigures, verdict: SliceVerdict, policy: Policy) -> bool:
+    """A slice that is too small to clear a candidate may still be enough to convict it."""
+    if verdict.needed:
+        least = drop_lower_bound(item.newly_wrong, item.newly_right, item.examples, policy.confidence)
+        return least > policy.max_slice_drop
+    return verdict.drop_bound > policy.max_slice_drop
 
 
 def _too_much_drop(figures: Figures, policy: Policy, bound: float) -> str:
+    if figures.errors is not None:
+        return (
+            f"its mean absolute error may be up to {bound:.2f} % larger, over {policy.max_drop:g} % "
+            f"(measured: {figures.errors.rise:+.2f} %)"
+        )
     needed = examples_needed(policy.max_drop, policy.confidence)
     if figures.newly_wrong == 0 or figures.examples < needed:
         return (
@@ -158,38 +260,73 @@ def _too_much_drop(figures: Figures, policy: Policy, bound: float) -> str:
         )
     return (
         f"it may lose up to {bound:.2f} points of accuracy, over {policy.max_drop:g} "
-        f"({figures.newly_wrong} of {figures.examples} examples became wrong)"
+        f"({figures.newly_wrong} of {figures.examples} examples became wrong, {figures.newly_right} right)"
     )
 
 
-def _gain(figures: Figures, policy: Policy) -> float:
+def _ratios(figures: Figures, policy: Policy) -> tuple[float, ...]:
+    """Per round what the candidate takes, by what the original takes; smaller is better."""
     if policy.objective == "size":
-        return 1.0 / figures.size_ratio
+        return (figures.size_ratio,)
     if policy.objective == "throughput":
-        return float(np.median(figures.throughput_ratios))
-    return 1.0 / float(np.median(figures.latency_ratios))
+        return tuple(1.0 / ratio for ratio in figures.throughput_ratios)
+    return figures.latency_ratios
+
+
+def _gain(figures: Figures, policy: Policy) -> float:
+    return 1.0 / float(np.median(_ratios(figures, policy)))
 
 
 def _is_better(figures: Figures, policy: Policy) -> tuple[bool, str]:
     """Better than the original on the objective, by more than the noise of the rounds."""
-    if policy.objective == "size":
-        ratio = upper = figures.size_ratio
-    elif policy.objective == "throughput":
-        inverse = [1.0 / ratio for ratio in figures.throughput_ratios]
-        ratio, upper = float(np.median(inverse)), median_upper_bound(inverse, policy.confidence)
-    else:
-        ratio = float(np.median(figures.latency_ratios))
-        upper = median_upper_bound(figures.latency_ratios, policy.confidence)
-    text = f"{policy.objective} is {ratio:.2f} of the original's"
+    ratios = _ratios(figures, policy)
+    ratio = float(np.median(ratios))
+    # A size has no noise.
+    upper = ratio if policy.objective == "size" else median_upper_bound(ratios, policy.confidence)
+    what = "time per example at batch 32" if policy.objective == "throughput" else policy.objective
+    text = f"{what} is {ratio:.2f} of the original's"
     if upper < 1.0:
         return True, text
     return False, f"{text}, which is no improvement beyond noise (upper bound {upper:.2f})"
 
 
-def choose(verdicts: Sequence[Verdict], policy: Policy, original: str) -> tuple[str, str]:
-    """The name that goes on, and the reason; the original where nothing qualifies."""
+def choose(verdicts: Sequence[Verdict], policy: Policy) -> tuple[str, str]:
+    """The name that goes on, and the reason; the original where nothing qualifies.
+
+    Those that come within a tenth of the best count as equal, so that noise
+    does not decide: of them the smallest goes on, and of several of about the
+    same size the simplest.
+    """
     qualified = [verdict for verdict in verdicts if verdict.qualified]
     if not qualified:
-        return original, "no candidate qualified, so the original goes on"
-    best = max(qualified, key=lambda verdict: verdict.gain)
-    return best.name, f"best {policy.objective} of {len(qualified)} qualified: {best.reason}"
+        return (
+            catalogue.IDENTITY,
+            f"no candidate qualified, so the original goes on{_advice(verdicts, policy)}",
+        )
+    gain = max(verdict.gain for verdict in qualified)
+    equal = [verdict for verdict in qualified if verdict.gain >= gain * (1.0 - SAME_WITHIN)]
+    least = min(_size(verdict) for verdict in equal)
+    small = [verdict for verdict in equal if _size(verdict) <= least * (1.0 + SAME_WITHIN)]
+    best = min(small, key=lambda verdict: catalogue.rank(verdict.name))
+    others = [verdict.name for verdict in equal if verdict is not best]
+    beside = (
+        f", and smaller or simpler than {', '.join(others)}, which cannot be told apart" if others else ""
+    )
+    return best.name, f"best {policy.objective} of {len(qualified)} qualified: {best.reason}{beside}"
+
+
+def _size(verdict: Verdict) -> int:
+    return verdict.figures.size_bytes if verdict.figures else 0
+
+
+def _advice(verdicts: Sequence[Verdict], policy: Policy) -> str:
+    """What to do where there were too few examples for any candidate at all."""
+    judged = [verdict.figures for verdict in verdicts if verdict.figures]
+    counts = {figures.examples for figures in judged if figures.errors is None}
+    needed = examples_needed(policy.max_drop, policy.confidence)
+    if not counts or max(counts) >= needed:
+        return ""
+    return (
+        f": {max(counts)} validation examples cannot bound a drop by {policy.max_drop:g} points; "
+        f"{needed} could. Enlarge data.splits.validation, or widen rewrite.max_drop"
+    )

@@ -7,7 +7,7 @@ bytes that are served.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tfx.dsl.components.base import base_component, executor_spec
@@ -23,6 +23,8 @@ class RewriterSpec(component_spec.ComponentSpec):
         "rewrite": component_spec.ExecutionParameter(type=str),
         "contract": component_spec.ExecutionParameter(type=str),
         "split": component_spec.ExecutionParameter(type=str),
+        "calibration_split": component_spec.ExecutionParameter(type=str),
+        "slices": component_spec.ExecutionParameter(type=str),
         "label": component_spec.ExecutionParameter(type=str),
     }
     INPUTS = {
@@ -40,9 +42,10 @@ class Rewriter(base_component.BaseComponent):
 
     Outputs:
         servable: a version folder and `servable.json`; custom properties
-            `trained_model_id`, `technique`, `reason`.
+            `trained_model_id`, `technique`, `reason`, `target`.
         report: `candidates.json` with every candidate's figures and verdict,
-            and `judged.npy`, the chosen one's answers.
+            `judged.npy`, the chosen one's answers, and `candidates/<name>/`,
+            the best ones where some are to be kept.
     """
 
     SPEC_CLASS = RewriterSpec
@@ -56,8 +59,22 @@ class Rewriter(base_component.BaseComponent):
         rewrite: Mapping[str, Any],
         contract: Contract,
         split: str,
+        calibration_split: str,
         label: str,
+        slices: Sequence[str],
     ) -> None:
+        """Makes the node.
+
+        Args:
+            model: the trained model.
+            examples: raw Examples.
+            rewrite: the experiment's `rewrite:`.
+            contract: the names that the model's export uses.
+            split: the split that candidates are judged on.
+            calibration_split: the split that int8 ranges are measured on.
+            label: label feature.
+            slices: features whose values make slices.
+        """
         super().__init__(
             RewriterSpec(
                 model=model,
@@ -65,7 +82,9 @@ class Rewriter(base_component.BaseComponent):
                 rewrite=json.dumps(rewrite, sort_keys=True),
                 contract=contract.to_json(),
                 split=split,
+                calibration_split=calibration_split,
                 label=label,
+                slices=json.dumps(list(slices)),
                 servable=channel_utils.as_channel([standard_artifacts.Model()]),
                 report=channel_utils.as_channel([RewriteReport()]),
             )

@@ -13,6 +13,7 @@ from tfx.types import artifact_utils
 
 from components.rewriter import rewrite
 from components.rewriter.choose import Policy
+from components.subprocesses import Limits
 
 
 class Executor(base_executor.BaseExecutor):
@@ -34,12 +35,16 @@ class Executor(base_executor.BaseExecutor):
                 model_uri=model.uri,
                 examples_uri=artifact_utils.get_single_uri(input_dict["examples"]),
                 split=exec_properties["split"],
+                calibration_split=exec_properties["calibration_split"],
                 label=exec_properties["label"],
+                slices=json.loads(exec_properties["slices"]),
                 contract=exec_properties["contract"],
-                candidates=settings["candidates"],
+                candidates=[] if settings["candidates"] == "auto" else settings["candidates"],
+                target=settings["target"],
                 policy=Policy.from_json(exec_properties["rewrite"]),
                 max_examples=settings["max_examples"],
-                seconds=settings["candidate_timeout_s"],
+                limits=Limits(settings["candidate_timeout_s"], settings["candidate_memory_mb"]),
+                keep=settings["keep"],
                 scratch=Path(scratch),
             )
             outcome = rewrite.rewrite(job)
@@ -48,3 +53,4 @@ class Executor(base_executor.BaseExecutor):
         servable.set_int_custom_property("trained_model_id", model.id)
         servable.set_string_custom_property("technique", outcome.chosen)
         servable.set_string_custom_property("reason", outcome.reason)
+        servable.set_string_custom_property("target", job.target)

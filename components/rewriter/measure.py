@@ -2,83 +2,196 @@
 
 from __future__ import annotations
 
+import resource
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import psutil
 
-from components.rewriter.choose import Figures
+from components.rewriter.choose import ErrorFigures, Figures, SliceFigures
 from components.serving import examples, runtimes
 from components.serving.runtimes import Runtime
 from components.serving.servable import size_bytes, version_folder
 
 _ROUNDS = 15
+_MIN_ROUNDS = 7
+_SECONDS = 6.0
 _CALLS_PER_ROUND = 20
-_BATCH = 32
+_ALONE = 64
+_SAME = 0.01
+"""Answers of a regression agree within this share of the labels' standard deviation."""
+BATCH = 32
 
 
-def measure(
-    candidate_uri: str, original_uri: str, records: Sequence[bytes], label_feature: str
-) -> tuple[Figures, np.ndarray]:
-    """Figures of a candidate, and its scores for `records`: (N, C) float32.
+@dataclass(frozen=True)
+class Questions:
+    """What a candidate is asked.
+
+    Attributes:
+        records: serialized Examples.
+        label: their label feature.
+        slices: features whose values make slices.
+    """
+
+    records: Sequence[bytes]
+    label: str
+    slices: Sequence[str]
+
+
+def measure(candidate_uri: str, original_uri: str, asked: Questions) -> tuple[Figures, np.ndarray]:
+    """Figures of a candidate, and its scores for the records: (N, C) float32; of a regression (N,).
 
     Latency and throughput are taken in interleaved rounds, candidate and
     original by turns, so that a machine that slows down slows both.
     """
+    records = asked.records
     began = time.perf_counter()
     candidate = runtimes.load(candidate_uri)
     candidate.predict(records[:1])
     load_ms = 1000 * (time.perf_counter() - began)
-    scores = runtimes.predict_in_batches(candidate, records)
-    peak_memory_mb = psutil.Process().memory_info().rss / 2**20
+    scores = runtimes.predict_in_batches(candidate, records, BATCH)
+    peak_memory_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     original = runtimes.load(original_uri)
-    original_scores = runtimes.predict_in_batches(original, records)
-    labels = examples.label_ids(examples.labels_of(records, label_feature), original.servable.class_names)
-    candidate_ms, latency_ratios = _interleaved(candidate, original, records, batch=1)
-    _, seconds_ratios = _interleaved(candidate, original, records, batch=min(_BATCH, len(records)))
+    original_scores = runtimes.predict_in_batches(original, records, BATCH)
+    single = _interleaved(candidate, original, records, batch=1)
+    batch = min(BATCH, len(records))
+    batched = _interleaved(candidate, original, records, batch=batch)
     candidate_bytes = size_bytes(version_folder(candidate_uri))
-    return (
-        Figures(
-            name=candidate.servable.technique,
-            examples=len(records),
-            size_bytes=candidate_bytes,
-            size_ratio=candidate_bytes / size_bytes(version_folder(original_uri)),
-            load_ms=load_ms,
-            latency_ms_p50=float(np.percentile(candidate_ms, 50)),
-            latency_ms_p95=float(np.percentile(candidate_ms, 95)),
-            latency_ratios=tuple(latency_ratios),
-            throughput_ratios=tuple(1.0 / ratio for ratio in seconds_ratios),
-            peak_memory_mb=peak_memory_mb,
-            **_quality(scores, original_scores, labels),
+    figures = Figures(
+        name=candidate.servable.technique,
+        examples=len(records),
+        size_bytes=candidate_bytes,
+        size_ratio=candidate_bytes / size_bytes(version_folder(original_uri)),
+        load_ms=load_ms,
+        latency_ms_p50=float(np.percentile(single.calls_ms, 50)),
+        latency_ms_p95=float(np.percentile(single.calls_ms, 95)),
+        throughput=1000 * batch / float(np.median(batched.calls_ms)),
+        latency_ratios=tuple(single.ratios),
+        throughput_ratios=tuple(1.0 / ratio for ratio in batched.ratios),
+        peak_memory_mb=peak_memory_mb,
+        batch_shift=_batch_shift(candidate, records, scores),
+        **(
+            quality(scores, original_scores, asked, original.servable.class_names)
+            if original.servable.class_names
+            else number_quality(scores, original_scores, asked)
         ),
-        scores,
     )
+    return figures, scores
 
 
-def _quality(scores: np.ndarray, original: np.ndarray, labels: np.ndarray) -> dict[str, Any]:
+def quality(
+    scores: np.ndarray, original: np.ndarray, asked: Questions, class_names: Sequence[str]
+) -> dict[str, Any]:
+    """What two models' answers say of the candidate's quality, as `Figures` holds it.
+
+    Args:
+        scores: (N, C) float32, the candidate's.
+        original: (N, C) float32.
+        asked: the N records.
+        class_names: C names in the order of the scores.
+    """
     if scores.shape != original.shape:
         # Another number of classes agrees with nothing.
         scores = np.full_like(original, np.nan)
-    top, top_original = scores.argmax(axis=1), original.argmax(axis=1)
+    labels = examples.label_ids(examples.labels_of(asked.records, asked.label), class_names)
+    top, top_original = _top(scores), original.argmax(axis=1)
     right, right_original = top == labels, top_original == labels
     shift = np.abs(scores - original)
+    masks = _slices(asked)
     return {
         "accuracy": float(right.mean()),
-        "newly_wrong": int(np.sum(right_original & ~right)),
-        "newly_right": int(np.sum(right & ~right_original)),
+        **_changes(right, right_original),
         "agreement": float((top == top_original).mean()),
         "max_shift": float(np.nan_to_num(shift, nan=1.0, posinf=1.0).max()),
         "finite": bool(np.isfinite(scores).all()),
+        "slices": tuple(
+            SliceFigures(
+                name=name,
+                examples=int(mask.sum()),
+                accuracy=float(right[mask].mean()),
+                **_changes(right[mask], right_original[mask]),
+            )
+            for name, mask in masks.items()
+        ),
     }
 
 
-def _interleaved(
-    candidate: Runtime, original: Runtime, records: Sequence[bytes], batch: int
-) -> tuple[list[float], list[float]]:
+def number_quality(values: np.ndarray, original: np.ndarray, asked: Questions) -> dict[str, Any]:
+    """The same of a regression.
+
+    Args:
+        values: (N,) float32, the candidate's.
+        original: (N,) float32.
+        asked: the N records.
+    """
+    labels = examples.numbers_of(asked.records, asked.label).astype(np.float64)
+    if values.shape != original.shape:
+        values = np.full_like(original, np.nan)
+    deviation = float(labels.std()) or 1.0
+    shift = np.abs(values - original) / deviation
+    error, error_original = np.abs(values - labels), np.abs(original - labels)
+    rises = 100.0 * np.nan_to_num(error - error_original, nan=1e9) / max(float(error_original.mean()), 1e-12)
+    return {
+        "accuracy": 0.0,
+        "newly_wrong": 0,
+        "newly_right": 0,
+        "agreement": float((shift < _SAME).mean()),
+        "max_shift": float(np.nan_to_num(shift, nan=1.0, posinf=1.0).max()),
+        "finite": bool(np.isfinite(values).all()),
+        "errors": ErrorFigures(
+            mean_absolute=float(np.nan_to_num(error, nan=1e9, posinf=1e9).mean()),
+            rise=float(rises.mean()),
+            rise_error=float(rises.std() / np.sqrt(len(rises))),
+        ),
+    }
+
+
+def _top(scores: np.ndarray) -> np.ndarray:
+    """Top class per row; -1 where a row is not finite, which is never right."""
+    return np.where(np.isfinite(scores).all(axis=1), scores.argmax(axis=1), -1)
+
+
+def _changes(right: np.ndarray, right_original: np.ndarray) -> dict[str, int]:
+    return {
+        "newly_wrong": int(np.sum(right_original & ~right)),
+        "newly_right": int(np.sum(right & ~right_original)),
+    }
+
+
+def _slices(asked: Questions) -> Mapping[str, np.ndarray]:
+    """`feature=value` -> (N,) bool, in the order of the values."""
+    masks = {}
+    for feature in asked.slices:
+        values = np.array(examples.labels_of(asked.records, feature))
+        for value in sorted(set(values.tolist())):
+            masks[f"{feature}={value}"] = values == value
+    return masks
+
+
+def _batch_shift(candidate: Runtime, records: Sequence[bytes], batched: np.ndarray) -> float:
+    """Largest change of any probability between examples asked alone and in a batch."""
+    alone = runtimes.predict_in_batches(candidate, records[:_ALONE], 1)
+    if alone.shape != batched[:_ALONE].shape:
+        return 1.0
+    # Of a regression, in its own unit: relative to how much its answers differ.
+    scale = 1.0 if batched.ndim > 1 else max(float(batched.std()), 1e-12)
+    shift = np.abs(alone - batched[:_ALONE]) / scale
+    return float(np.nan_to_num(shift, nan=1.0, posinf=1.0).max())
+
+
+@dataclass(frozen=True)
+class _Times:
     """The candidate's call times in ms, and per round its median by the original's."""
+
+    calls_ms: list[float]
+    ratios: list[float]
+
+
+def _interleaved(candidate: Runtime, original: Runtime, records: Sequence[bytes], batch: int) -> _Times:
+    """Takes up to 15 rounds, at least 7, and no more once 6 s have passed."""
     starts = range(len(records) - batch + 1)
     calls = max(2, _CALLS_PER_ROUND // batch)
 
@@ -88,14 +201,16 @@ def _interleaved(
 
     for runtime in (candidate, original):  # both warm before the first round
         timed(runtime, 0)
-    all_ms: list[float] = []
-    ratios = []
-    for round_number in range(_ROUNDS):
-        pair = [candidate, original] if round_number % 2 else [original, candidate]
-        times = {id(runtime): timed(runtime, round_number) for runtime in pair}
-        all_ms.extend(times[id(candidate)])
-        ratios.append(float(np.median(times[id(candidate)]) / np.median(times[id(original)])))
-    return all_ms, ratios
+    times = _Times([], [])
+    began = time.perf_counter()
+    for number in range(_ROUNDS):
+        if number >= _MIN_ROUNDS and time.perf_counter() - began > _SECONDS:
+            break
+        pair = [candidate, original] if number % 2 else [original, candidate]
+        taken = {id(runtime): timed(runtime, number) for runtime in pair}
+        times.calls_ms.extend(taken[id(candidate)])
+        times.ratios.append(float(np.median(taken[id(candidate)]) / np.median(taken[id(original)])))
+    return times
 
 
 def _milliseconds(runtime: Runtime, records: Sequence[bytes]) -> float:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,10 +13,14 @@ import numpy as np
 
 from components import subprocesses
 from components.errors import ServableError
-from components.rewriter import worker
+from components.rewriter import catalogue, worker
+from components.rewriter.catalogue import IDENTITY, Target
 from components.rewriter.choose import Figures, Policy, Verdict, choose, judge
-from components.rewriter.techniques import IDENTITY
 from components.serving.servable import MANIFEST, VERSION_FOLDER, version_folder
+
+KEPT_FOLDER = "candidates"
+_BUILDS_AT_A_TIME = 2
+_LEAST_TOLERANCE = 1e-5
 
 
 @dataclass(frozen=True)
@@ -24,26 +29,34 @@ class Job:
 
     Attributes:
         model_uri: the trained model's artifact folder.
-        examples_uri: Examples to judge on.
+        examples_uri: Examples to calibrate and judge on.
         split: the split to judge on.
+        calibration_split: the split to calibrate on; empty for none.
         label: label feature.
+        slices: features whose values make slices.
         contract: JSON of `base.Contract`.
-        candidates: technique names.
+        candidates: technique names; empty for what pays by the catalogue.
+        target: what is to load the chosen one.
         policy: the gate.
         max_examples: at most so many examples are judged.
-        seconds: time limit of each build and each judgement.
+        limits: of each build and each judgement.
+        keep: so many of the best candidates are kept in the report.
         scratch: an empty folder for candidates.
     """
 
     model_uri: str
     examples_uri: str
     split: str
+    calibration_split: str
     label: str
+    slices: Sequence[str]
     contract: str
     candidates: Sequence[str]
+    target: Target
     policy: Policy
     max_examples: int
-    seconds: float
+    limits: subprocesses.Limits
+    keep: int
     scratch: Path
 
 
@@ -59,24 +72,61 @@ class Outcome:
 def rewrite(job: Job) -> Outcome:
     """Builds and judges every candidate; each in processes of its own.
 
+    Candidates are built side by side, and judged one after another: two at a
+    time would take each other's processor, and their times would mean nothing.
+
     Raises:
         ServableError: the original itself cannot be taken apart or judged.
     """
-    original = _attempt(job, IDENTITY)
+    names = [name for name in _wanted(job) if name != IDENTITY]
+    with ThreadPoolExecutor(_BUILDS_AT_A_TIME) as pool:
+        # The original first: the others are judged beside it.
+        built = dict(
+            zip([IDENTITY, *names], pool.map(lambda name: _build(job, name), [IDENTITY, *names]), strict=True)
+        )
+    original = built[IDENTITY] or _judge(job, IDENTITY)
     if original.figures is None:
         raise ServableError(
             f"The trained model itself cannot be served: {original.reason}",
             place=job.model_uri,
             remedy="See the node's log for the whole message.",
         )
-    verdicts = [_attempt(job, name) for name in job.candidates if name != IDENTITY]
-    chosen, reason = choose(verdicts, job.policy, IDENTITY)
-    return Outcome(chosen, reason, [_as_original(original), *verdicts])
+    verdicts = [built[name] or _judge(job, name) for name in names]
+    chosen, reason = choose(verdicts, job.policy)
+    return Outcome(
+        chosen, _for_target(job, chosen, reason), [_as_original(original), *verdicts, *_left_out(job, names)]
+    )
 
 
-def _attempt(job: Job, technique: str) -> Verdict:
-    """Builds and judges one candidate; a failure is that candidate's verdict."""
-    task = worker.Task(
+def _wanted(job: Job) -> Sequence[str]:
+    return job.candidates or catalogue.automatic(job.target, job.policy.objective)
+
+
+def _for_target(job: Job, chosen: str, reason: str) -> str:
+    """Says so where the target's server does not load what goes on: the original, where nothing qualified."""
+    technique = catalogue.TECHNIQUES.get(chosen)
+    if technique is None or technique.runtime in catalogue.LOADS[job.target]:
+        return reason
+    return (
+        f"{reason}; it is a SavedModel, which the target {job.target} does not load, so it will not be pushed"
+    )
+
+
+def _left_out(job: Job, tried: Sequence[str]) -> list[Verdict]:
+    """Techniques of this target that were not asked for, so that none is silently absent."""
+    if job.candidates:
+        why = "not among rewrite.candidates"
+    else:
+        why = f"auto leaves it out: it seldom pays for {job.policy.objective}"
+    return [
+        Verdict(name, False, why, state="left_out")
+        for name in catalogue.techniques_for(job.target)
+        if name not in tried
+    ]
+
+
+def _task(job: Job, technique: str) -> worker.Task:
+    return worker.Task(
         technique=technique,
         model_uri=job.model_uri,
         contract=job.contract,
@@ -84,43 +134,91 @@ def _attempt(job: Job, technique: str) -> Verdict:
         original=job.scratch / IDENTITY,
         examples_uri=job.examples_uri,
         split=job.split,
+        calibration_split=job.calibration_split,
         label=job.label,
+        slices=job.slices,
         max_examples=job.max_examples,
     )
-    for step, verb in ((worker.build, "be built"), (worker.judge, "be judged")):
-        try:
-            subprocesses.run(step, task, seconds=job.seconds)
-        except subprocesses.WorkerFailed as failure:
-            return Verdict(technique, False, f"it could not {verb}: {failure}")
+
+
+def _build(job: Job, technique: str) -> Verdict | None:
+    """Builds a candidate; None when that went well, else the verdict."""
+    task = _task(job, technique)
+    try:
+        subprocesses.run(worker.build, task, limits=job.limits)
+    except subprocesses.WorkerFailed as failure:
+        return Verdict(technique, False, f"it could not be built: {failure}", state="failed")
+    reason = task.folder / worker.CANNOT_RUN_FILE
+    if reason.exists():
+        return Verdict(technique, False, f"it cannot run here: {reason.read_text()}", state="cannot_run")
+    return None
+
+
+def _judge(job: Job, technique: str) -> Verdict:
+    """Judges a candidate that was built; a failure is its verdict."""
+    task = _task(job, technique)
+    try:
+        subprocesses.run(worker.judge, task, limits=job.limits)
+    except subprocesses.WorkerFailed as failure:
+        return Verdict(technique, False, f"it could not be judged: {failure}", state="failed")
     return judge(Figures.from_json((task.folder / worker.FIGURES_FILE).read_text()), job.policy)
 
 
 def _as_original(verdict: Verdict) -> Verdict:
-    return Verdict(IDENTITY, True, "the original", 1.0, verdict.drop_bound, verdict.figures)
+    return Verdict(
+        IDENTITY,
+        True,
+        "the original",
+        drop_bound=verdict.drop_bound,
+        figures=verdict.figures,
+        slices=verdict.slices,
+    )
 
 
 def write_servable(job: Job, outcome: Outcome, servable_uri: str) -> None:
     """Copies the chosen candidate's version folder and manifest to an artifact."""
-    source = job.scratch / outcome.chosen
-    shutil.copytree(version_folder(source), Path(servable_uri, VERSION_FOLDER))
-    shutil.copy(source / MANIFEST, servable_uri)
+    _copy(job, outcome.chosen, Path(servable_uri))
+
+
+def _copy(job: Job, technique: str, folder: Path) -> None:
+    source = job.scratch / technique
+    shutil.copytree(version_folder(source), folder / VERSION_FOLDER)
+    shutil.copy(source / MANIFEST, folder)
 
 
 def write_report(job: Job, outcome: Outcome, report_uri: str) -> None:
-    """Writes `candidates.json`, and the chosen one's judged scores as `judged.npy`."""
+    """Writes `candidates.json`, the chosen one's judged scores as `judged.npy`, and the kept candidates."""
     report = {
         "chosen": outcome.chosen,
         "reason": outcome.reason,
         "objective": job.policy.objective,
+        "target": job.target,
         "max_drop": job.policy.max_drop,
+        "max_slice_drop": job.policy.max_slice_drop,
         "confidence": job.policy.confidence,
         "split": job.split,
         "candidates": [verdict.to_json() for verdict in outcome.verdicts],
     }
     Path(report_uri, "candidates.json").write_text(json.dumps(report, indent=1))
     shutil.copy(job.scratch / outcome.chosen / worker.SCORES_FILE, Path(report_uri, "judged.npy"))
+    best = sorted((item for item in outcome.verdicts if item.qualified), key=lambda item: -item.gain)
+    for verdict in best[: job.keep]:
+        folder = Path(report_uri, KEPT_FOLDER, verdict.name)
+        folder.mkdir(parents=True)
+        _copy(job, verdict.name, folder)
 
 
 def read_judged(report_uri: str) -> np.ndarray:
     """The chosen candidate's scores on the judged split, in file order: (N, C) float32."""
     return np.asarray(np.load(Path(report_uri, "judged.npy"), allow_pickle=False))
+
+
+def read_tolerance(report_uri: str) -> float:
+    """How far served answers may be from the judged ones, absolute, on probabilities.
+
+    Batches of other sizes sum in another order, and where activations are
+    rounded to int8 that can tip one over: as far as was seen, twice.
+    """
+    report = json.loads(Path(report_uri, "candidates.json").read_text())
+    row = next(item for item in report["candidates"] if item["name"] == report["chosen"])
+    return max(_LEAST_TOLERANCE, 2.0 * float(row["figures"]["batch_shift"]))

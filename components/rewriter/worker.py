@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from components.rewriter import measure
-from components.rewriter.base import Contract, TrainedModel
-from components.rewriter.techniques import TECHNIQUES
+from components.rewriter.base import Calibration, CannotRun, Contract, TrainedModel
+from components.rewriter.techniques import BUILDS
 from components.serving import examples
 from components.serving.servable import version_folder
 
 FIGURES_FILE = "figures.json"
 SCORES_FILE = "scores.npy"
+CANNOT_RUN_FILE = "cannot_run.txt"
 
 
 @dataclass(frozen=True)
@@ -26,9 +28,11 @@ class Task:
         contract: JSON of `base.Contract`.
         folder: where the candidate is built.
         original: the folder of the original, for comparison.
-        examples_uri: Examples to judge on.
+        examples_uri: Examples to calibrate and judge on.
         split: the split to judge on.
+        calibration_split: the split to calibrate on; empty for none.
         label: label feature.
+        slices: features whose values make slices.
         max_examples: at most so many examples are judged.
     """
 
@@ -39,21 +43,29 @@ class Task:
     original: Path
     examples_uri: str
     split: str
+    calibration_split: str
     label: str
+    slices: Sequence[str]
     max_examples: int
 
 
 def build(task: Task) -> None:
-    """Writes the candidate's version folder and manifest."""
-    trained = TrainedModel(task.model_uri, Contract.from_json(task.contract))
+    """Writes the candidate's version folder and manifest, or why it cannot run here."""
+    calibration = Calibration(task.examples_uri, task.calibration_split) if task.calibration_split else None
+    trained = TrainedModel(task.model_uri, Contract.from_json(task.contract), calibration)
     task.folder.mkdir(parents=True)
-    TECHNIQUES[task.technique](trained, version_folder(task.folder))
+    try:
+        BUILDS[task.technique](trained, version_folder(task.folder))
+    except CannotRun as reason:
+        (task.folder / CANNOT_RUN_FILE).write_text(str(reason))
+        return
     trained.servable(task.technique).write(task.folder)
 
 
 def judge(task: Task) -> None:
     """Writes the candidate's figures and its scores: (N, C) float32, in file order."""
     records = examples.read_split(task.examples_uri, task.split, task.max_examples)
-    figures, scores = measure.measure(str(task.folder), str(task.original), records, task.label)
+    asked = measure.Questions(records, task.label, task.slices)
+    figures, scores = measure.measure(str(task.folder), str(task.original), asked)
     measure.write_scores(task.folder / SCORES_FILE, scores)
     (task.folder / FIGURES_FILE).write_text(json.dumps(asdict(figures)))

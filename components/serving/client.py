@@ -99,13 +99,28 @@ class ModelClient:
             ServerError: no answer, or the server refused a request.
         """
         rows: list[dict[str, Any]] = []
-        path = quote(model, safe="") + ("" if version is None else f"/versions/{version}")
         for batch in _batches(raw):
             encoded = [{"b64": base64.b64encode(item).decode()} for item in batch]
-            body = {"signature_name": signature, "instances": [{input_name: item} for item in encoded]}
-            predictions = self._call(f"{path}:predict", body)["predictions"]
-            rows += [item if isinstance(item, dict) else {"outputs": item} for item in predictions]
+            rows += self.predict_values(model, signature, input_name, encoded, version)
         return rows
+
+    def predict_values(
+        self,
+        model: str,
+        signature: str,
+        input_name: str,
+        values: Sequence[Any],
+        version: int | None = None,
+    ) -> list[dict[str, Any]]:
+        """The same for values as JSON has them, such as nested lists of numbers, in one request.
+
+        Raises:
+            ServerError: no answer, or the server refused.
+        """
+        path = quote(model, safe="") + ("" if version is None else f"/versions/{version}")
+        body = {"signature_name": signature, "instances": [{input_name: item} for item in values]}
+        predictions = self._call(f"{path}:predict", body)["predictions"]
+        return [item if isinstance(item, dict) else {"outputs": item} for item in predictions]
 
     def _call(self, path: str, body: dict[str, Any] | None = None) -> Any:
         url = self._base + path

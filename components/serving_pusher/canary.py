@@ -17,8 +17,8 @@ import numpy as np
 
 from components.errors import ServableError
 from components.serving.client import ModelClient, ServerError
-from components.serving.runtimes import Runtime
-from components.serving.servable import Servable
+from components.serving.runtimes import Runtime, TensorRuntime
+from components.serving.servable import SIGNATURE_TENSORS, Servable
 
 _POLL_S = 0.2
 _INLINE_BYTES = 4096
@@ -32,16 +32,19 @@ class Canary:
         servable: how it is called.
         records: B serialized Examples.
         scores: (B, C) float32, from the bytes that are pushed.
+        tensors: (B, ...) what the core takes, for formats that take tensors only.
     """
 
     servable: Servable
     records: Sequence[bytes]
     scores: np.ndarray
+    tensors: np.ndarray | None = None
 
     @classmethod
     def of(cls, runtime: Runtime, records: Sequence[bytes]) -> Self:
         """Asks a loaded servable for its answers."""
-        return cls(runtime.servable, records, runtime.predict(records).scores)
+        tensors = runtime.tensors(records) if isinstance(runtime, TensorRuntime) else None
+        return cls(runtime.servable, records, runtime.predict(records).scores, tensors)
 
     def to_json(self) -> dict[str, Any]:
         """For the manifest: digests and answers; the records themselves where small.
@@ -91,11 +94,8 @@ def verify(server: Server, version: int, canary: Canary, clock: Clock = time) ->
         ServableError: it did not become available, or answers otherwise.
     """
     _wait(server, version, clock)
-    signature = canary.servable.signatures[0]
     try:
-        rows = server.client.predict(
-            server.model, signature.name, signature.input, canary.records, version=version
-        )
+        rows = _ask(server, version, canary)
     except ServerError as error:
         raise ServableError(
             f"Version {version} does not answer: {error.headline}", place=error.place
@@ -103,6 +103,25 @@ def verify(server: Server, version: int, canary: Canary, clock: Clock = time) ->
     fault = _fault(rows, canary, server.tolerance)
     if fault:
         raise ServableError(f"Version {version} answers wrongly: {fault}", place=server.model)
+
+
+def _ask(server: Server, version: int, canary: Canary) -> list[dict[str, Any]]:
+    """The outputs of each example; of tensors where the format takes no more, for any server of it."""
+    servable, client = canary.servable, server.client
+    if servable.core is None or canary.tensors is None:
+        first = servable.signatures[0]
+        return client.predict(server.model, first.name, first.input, canary.records, version=version)
+    rows = client.predict_values(
+        server.model, SIGNATURE_TENSORS, servable.core.input, canary.tensors.tolist(), version=version
+    )
+    # A server of the bare format knows no class names, and sends its one output without a name.
+    return [
+        {
+            servable.scores: row.get(servable.scores, row.get("outputs")),
+            servable.classes: row.get(servable.classes, servable.class_names),
+        }
+        for row in rows
+    ]
 
 
 def _wait(server: Server, version: int, clock: Clock) -> None:
@@ -132,14 +151,16 @@ def _fault(rows: Sequence[dict[str, Any]], canary: Canary, tolerance: float) -> 
     servable = canary.servable
     try:
         scores = np.array([row[servable.scores] for row in rows], np.float64)
-        classes = [tuple(row[servable.classes]) for row in rows]
+        classes = [tuple(row[servable.classes]) if servable.class_names else () for row in rows]
     except (KeyError, TypeError, ValueError) as error:
         return f"its outputs are not as expected ({type(error).__name__}: {error})"
     if scores.shape != canary.scores.shape:
         return f"scores have shape {scores.shape}; expected {canary.scores.shape}"
     if any(row != servable.class_names for row in classes):
         return f"class names differ from {list(servable.class_names)}"
-    return _difference(scores, canary.scores, tolerance)
+    # Probabilities are at most 1; a regression's numbers have a size of their own.
+    scale = 1.0 if servable.class_names else max(1.0, float(np.abs(canary.scores).max()))
+    return _difference(scores, canary.scores, tolerance * scale)
 
 
 def _difference(scores: np.ndarray, known: np.ndarray, tolerance: float) -> str:

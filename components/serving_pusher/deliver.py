@@ -20,7 +20,8 @@ from typing import Any
 
 from components.errors import PushError, ServableError, UserError
 from components.serving import examples, manifest, runtimes
-from components.serving.servable import version_folder
+from components.serving.servable import SIGNATURE_TENSORS, Signature, version_folder
+from components.serving.triton import CONFIG_FILE
 from components.serving_pusher import canary, mirror, root, warmup
 from components.serving_pusher.push import push
 
@@ -89,12 +90,11 @@ def deliver(delivery: Delivery, server: canary.Server | None) -> Delivered:
             the version; a new one is then withdrawn, and what was in service before is again.
     """
     runtime = runtimes.load(delivery.servable_uri)
-    records = warmup.choose(delivery.records)
-    known = canary.Canary.of(runtime, records)
+    known = canary.Canary.of(runtime, warmup.choose(delivery.records))
     for url in delivery.mirrors:
         mirror.join(delivery.root, url)
     current = _already_in_service(delivery)
-    version = _push(delivery, runtime, records, known) if current is None else current
+    version = _push(delivery, known) if current is None else current
     try:
         mirror.follow(delivery.root, delivery.mirrors)
         if server is not None:
@@ -119,17 +119,24 @@ def _already_in_service(delivery: Delivery) -> int | None:
         return None  # Pushed by others, or damaged: the new version takes its place.
 
 
-def _push(
-    delivery: Delivery, runtime: runtimes.Runtime, records: Sequence[bytes], known: canary.Canary
-) -> int:
-    inputs = examples.raw_inputs(runtime.servable, records, delivery.raw_features)
+def _push(delivery: Delivery, known: canary.Canary) -> int:
 
     def complete(staged: Path) -> None:
-        warmup.write(staged, warmup.requests(delivery.origin.model, inputs))
+        warmup.write(staged, warmup.requests(delivery.origin.model, _inputs(known, delivery.raw_features)))
         manifest.write(staged, _manifest(delivery.origin, known))
+        if (staged / CONFIG_FILE).exists():  # Triton's, which it looks for beside the versions
+            root.write_whole(delivery.root / CONFIG_FILE, (staged / CONFIG_FILE).read_text())
 
     source = version_folder(delivery.servable_uri)
     return push(source, delivery.root, delivery.origin.stamp(), complete)
+
+
+def _inputs(known: canary.Canary, raw_features: Mapping[str, str]) -> Mapping[Signature, Sequence[Any]]:
+    """What each signature takes; of a format that takes tensors, only what every server of it has."""
+    core = known.servable.core
+    if core is None or known.tensors is None:
+        return examples.raw_inputs(known.servable, known.records, raw_features)
+    return {Signature(SIGNATURE_TENSORS, core.input): known.tensors}
 
 
 def _manifest(origin: Origin, known: canary.Canary) -> dict[str, Any]:

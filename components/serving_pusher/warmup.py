@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import tensorflow as tf
 from tensorflow_serving.apis import predict_pb2, prediction_log_pb2
@@ -32,8 +33,13 @@ def choose(records: Sequence[bytes]) -> list[bytes]:
     return chosen
 
 
-def requests(model: str, inputs: Mapping[Signature, Sequence[bytes]]) -> list[bytes]:
-    """Serialized PredictionLogs: each input of each signature alone, then all as one batch."""
+def requests(model: str, inputs: Mapping[Signature, Sequence[Any]]) -> list[bytes]:
+    """Serialized PredictionLogs: each input of each signature alone, then all as one batch.
+
+    Args:
+        model: its name.
+        inputs: signature -> raw inputs, or the rows of a tensor.
+    """
     logs = []
     for signature, raw in inputs.items():
         batches = [*([item] for item in raw), list(raw)] if len(raw) > 1 else [list(raw)]
@@ -50,10 +56,10 @@ def write(folder: Path, logs: Iterable[bytes]) -> None:
             writer.write(log)
 
 
-def _log(model: str, signature: Signature, raw: list[bytes]) -> bytes:
+def _log(model: str, signature: Signature, batch: list[Any]) -> bytes:
     request = predict_pb2.PredictRequest()
     request.model_spec.name = model
     request.model_spec.signature_name = signature.name
-    request.inputs[signature.input].CopyFrom(tf.make_tensor_proto(raw, tf.string))
+    request.inputs[signature.input].CopyFrom(tf.make_tensor_proto(tf.constant(batch)))
     log = prediction_log_pb2.PredictionLog(predict_log=prediction_log_pb2.PredictLog(request=request))
     return bytes(log.SerializeToString(deterministic=True))

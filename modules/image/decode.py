@@ -39,11 +39,11 @@ def decode_image(encoded: tf.Tensor, *, height: int, width: int, channels: int) 
     """
     if channels == 4:  # of which there are no JPEGs
         return _resized(_whole(encoded, channels), height, width)
-    reduction = _reduction(encoded, height, width)
+    shrink = _shrink(encoded, height, width)
     decode = partial(_whole, encoded, channels)
-    for place, ratio in enumerate(_REDUCTIONS, start=1):
+    for ratio in _REDUCTIONS:
         # Nested conditions: Transform cannot take a switch of several cases.
-        decode = partial(tf.cond, reduction >= place, partial(_reduced, encoded, channels, ratio), decode)
+        decode = partial(tf.cond, shrink >= ratio, partial(_reduced, encoded, channels, ratio), decode)
     return _resized(decode(), height, width)
 
 
@@ -56,22 +56,29 @@ def _reduced(encoded: tf.Tensor, channels: int, ratio: int) -> tf.Tensor:
     return tf.io.decode_jpeg(encoded, channels=channels, ratio=ratio)
 
 
-def _reduction(encoded: tf.Tensor, height: int, width: int) -> tf.Tensor:
-    """How many of the reductions still leave an image of at least the given size: () int32."""
+def _shrink(encoded: tf.Tensor, height: int, width: int) -> tf.Tensor:
+    """By how much a JPEG can shrink and still have the given size: () int32; 0 for other images."""
     size = tf.cond(
         tf.io.is_jpeg(encoded),
         lambda: tf.io.extract_jpeg_shape(encoded)[:2],
-        lambda: tf.zeros([2], tf.int32),
+        lambda: tf.constant([0, 0]),
     )
-    fits = [tf.reduce_all(size >= (ratio * height, ratio * width)) for ratio in _REDUCTIONS]
-    return tf.reduce_sum(tf.cast(tf.stack(fits), tf.int32))
+    return tf.reduce_min(size // (height, width))
 
 
 def _resized(pixels: tf.Tensor, height: int, width: int) -> tf.Tensor:
-    """Antialiasing matters when photos shrink by more than two; at equal size this is the identity."""
-    channels = pixels.shape[-1]
-    resized = tf.image.resize(pixels, (height, width), antialias=True)
-    return tf.ensure_shape(tf.cast(resized, tf.float32), (height, width, channels))
+    """Brought to size; at equal size this is the identity.
+
+    Antialiasing matters where an image shrinks to less than half, and costs as
+    much as decoding.
+    """
+    size, channels = (height, width), pixels.shape[-1]
+    resized = tf.cond(
+        tf.reduce_all(tf.shape(pixels)[:2] <= (2 * height, 2 * width)),
+        lambda: tf.cast(tf.image.resize(pixels, size), tf.float32),
+        lambda: tf.cast(tf.image.resize(pixels, size, antialias=True), tf.float32),
+    )
+    return tf.ensure_shape(resized, (height, width, channels))
 
 
 def decode_part(

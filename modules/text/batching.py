@@ -39,6 +39,9 @@ def _cut(
 ) -> tf.data.Dataset:
     tokens, labels = pair
     lengths = lengths_of(tokens, padding)
+    width = padded_length(tf.reduce_max(lengths))
+    room = tf.maximum(width - tf.shape(tokens)[1], 0)
+    tokens = tf.pad(tokens, [[0, 0], [0, room]], constant_values=float(padding))
     rows = tf.shape(tokens)[0]
     whole, rest = rows // batch_size, rows % batch_size
     order = tf.argsort(lengths, stable=True)
@@ -64,10 +67,7 @@ def lengths_of(tokens: tf.Tensor, padding: int) -> tf.Tensor:
 
 
 def padded_length(length: tf.Tensor) -> tf.Tensor:
-    """The length that a batch whose longest text has `length` tokens is cut to: () int32.
-
-    Slicing cuts a batch that is not as long where it ends.
-    """
+    """The length that a batch whose longest text has `length` tokens is padded to: () int32."""
     last = _STEPS[-1]
     steps = tf.constant(_STEPS)
     place = tf.minimum(tf.searchsorted(steps, [length])[0], len(_STEPS) - 1)

@@ -7,13 +7,14 @@ from typing import Any
 
 import click
 
+from pipelines.cli import names
 from pipelines.cli.options import workspace_option
 from pipelines.cli.screen import output_apart
 from pipelines.workspace import Workspace
 
 
 @click.command("bulk")
-@click.argument("model")
+@click.argument("model", shell_complete=names.models)
 @click.argument("source", type=click.Path(path_type=Path), metavar="INPUT")
 @click.argument("output", type=click.Path(path_type=Path))
 @workspace_option

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from pathlib import Path
 
 import click
@@ -10,6 +11,13 @@ import click
 from pipelines import config
 from pipelines.cli.options import workspace_option
 from pipelines.cli.run import run_experiment
+from pipelines.errors import NotFoundError
+from pipelines.lineage import query
+from pipelines.lineage.open import record_of
+from pipelines.lineage.view import view
+from pipelines.report import statistics
+from pipelines.report.features import features
+from pipelines.report.write import write_page
 from pipelines.run import Options
 from pipelines.workspace import Workspace
 
@@ -21,6 +29,7 @@ def command() -> None:
     \b
     Example:
       headrace data check photos/
+      headrace data stats latest
     """
 
 
@@ -41,6 +50,39 @@ def check(path: str, overrides: tuple[str, ...], root: str) -> int:
     settings = config.from_mapping({"name": _name(path), "data": {"path": path}}, overrides)
     workspace = Workspace.open(root, create=True)
     return run_experiment(settings, workspace, Options(to_node="DataGate"), root)
+
+
+@command.command("stats")
+@click.argument("run")
+@click.option(
+    "-o", "output", type=click.Path(dir_okay=False), help="File to write; else reports/RUN-stats.html."
+)
+@workspace_option
+def stats(run: str, output: str | None, root: str) -> None:
+    """Write the statistics of RUN's data as one HTML page, which opens without a network.
+
+    \b
+    Examples:
+      headrace data stats latest
+      headrace data stats taxi-2026 -o taxi.html
+
+    Of every feature the splits stand side by side: missing values, histogram,
+    quantiles, most frequent values.
+    """
+    workspace = Workspace.open(root)
+    with record_of(workspace) as source:
+        seen = view(source, query.find_run(source, run))
+    found = features(seen)
+    run_id = seen.run.run_id
+    if not found:
+        raise NotFoundError(
+            "The run has no statistics",
+            place=run_id,
+            remedy="StatisticsGen must have run: headrace run ... --to DataGate.",
+        )
+    target = Path(output) if output else workspace.reports / f"{run_id}-stats.html"
+    write_page(statistics.page(run_id, found, made_at=time.time()), target)
+    click.echo(str(target))
 
 
 def _name(path: str) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import asdict
 
@@ -11,6 +10,8 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
+from pipelines.cli import names
+from pipelines.cli.listing import Column, output_option, show
 from pipelines.cli.options import workspace_option
 from pipelines.cli.screen import console
 from pipelines.lineage import query
@@ -19,13 +20,15 @@ from pipelines.lineage.open import record_of
 from pipelines.lineage.view import view
 from pipelines.workspace import Workspace
 
+COLUMNS = tuple(Column(key) for key in ("section", "what", "before", "after"))
+
 
 @click.command("diff")
-@click.argument("first", metavar="RUN")
-@click.argument("second", metavar="RUN")
-@click.option("--format", "output", type=click.Choice(("table", "json")), default="table", show_default=True)
+@click.argument("first", metavar="RUN", shell_complete=names.runs)
+@click.argument("second", metavar="RUN", shell_complete=names.runs)
 @workspace_option
-def command(first: str, second: str, output: str, root: str) -> None:
+@output_option
+def command(first: str, second: str, root: str, output: str) -> None:
     """Say what differs between two runs: data, schema, code, settings, versions; then what came of it.
 
     \b
@@ -38,8 +41,8 @@ def command(first: str, second: str, output: str, root: str) -> None:
     with record_of(Workspace.open(root)) as source:
         runs = [view(source, query.find_run(source, name)) for name in (first, second)]
     found = compare(*runs)
-    if output == "json":
-        click.echo(json.dumps([asdict(item) for item in found], indent=1))
+    if output != "table":
+        show([asdict(item) for item in found], COLUMNS, output)
     elif not found:
         click.echo("Nothing differs but times and costs.")
     else:

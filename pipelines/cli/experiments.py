@@ -3,25 +3,25 @@
 from __future__ import annotations
 
 import click
-from rich import box
-from rich.table import Table
 
 from pipelines import config
-from pipelines.cli.screen import console
+from pipelines.cli.listing import Column, output_option, show
+
+COLUMNS = (Column("experiment"), Column("what"), Column("needs"), Column("takes"))
 
 
 @click.command("experiments")
-def command() -> None:
+@output_option
+def command(output: str) -> None:
     """List the experiments that ship, with what each needs and takes.
 
     \b
     Example:
       headrace experiments
     """
-    table = Table(box=box.SIMPLE_HEAD)
-    for column in ("experiment", "what", "needs", "takes"):
-        table.add_column(column, overflow="fold")
-    for name in config.names():
-        experiment = config.load(name)
-        table.add_row(name, experiment.description, experiment.needs, experiment.takes)
-    console().print(table)
+    loaded = [(name, config.load(name)) for name in config.names()]
+    rows = [
+        {"experiment": name, "what": item.description, "needs": item.needs, "takes": item.takes}
+        for name, item in loaded
+    ]
+    show(rows, COLUMNS, output)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from pipelines.cli import names
 from pipelines.cli.options import workspace_option
 from pipelines.lineage import query, render
 from pipelines.lineage.open import record_of
@@ -11,7 +12,7 @@ from pipelines.workspace import Workspace
 
 
 @click.command("lineage")
-@click.argument("target")
+@click.argument("target", shell_complete=names.targets)
 @click.option("--up", "direction", flag_value="up", help="What made it (the default, but for files).")
 @click.option("--down", "direction", flag_value="down", help="What came of it (the default for files).")
 @click.option("--depth", type=click.IntRange(1), help="At most so many executions in a row.")

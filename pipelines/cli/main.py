@@ -16,6 +16,11 @@ COMMANDS = {
     "experiments": ("pipelines.cli.experiments", "List the experiments that ship."),
     "init": ("pipelines.cli.init", "Make a project folder with an experiment and a network of your own."),
     "run": ("pipelines.cli.run", "Run an experiment: data to pushed model."),
+    "compile": ("pipelines.cli.compile", "Compile an experiment for Kubeflow Pipelines or Vertex."),
+    "run-spec": ("pipelines.cli.run_spec", "Run a compiled pipeline with no cluster."),
+    "submit": ("pipelines.cli.submit", "Run an experiment on Kubeflow Pipelines."),
+    "schedule": ("pipelines.cli.schedule", "Recurring runs on Kubeflow Pipelines."),
+    "image": ("pipelines.cli.image", "Build and push the image that a cluster runs."),
     "runs": ("pipelines.cli.runs", "List the runs of a workspace."),
     "show": ("pipelines.cli.show", "Show one run, node by node."),
     "report": ("pipelines.cli.report", "Write a run as one HTML page."),
@@ -36,6 +41,8 @@ COMMANDS = {
     "why": ("pipelines.cli.why", "Say why a version is as it is."),
     "lineage": ("pipelines.cli.lineage", "Show where a model, run or file comes from or leads to."),
     "trace": ("pipelines.cli.trace", "Say which version was serving at a time."),
+    "doctor": ("pipelines.cli.doctor", "Look at what this installation stands on, and what it lacks."),
+    "completion": ("pipelines.cli.completion", "Print the completion of a shell: bash, zsh or fish."),
     "diff": ("pipelines.cli.diff", "Say what differs between two runs."),
 }
 
@@ -61,8 +68,28 @@ class LazyGroup(click.Group):
             formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
 
 
+def _print_version(ctx: click.Context, param: click.Parameter, asked: bool) -> None:
+    if not asked or ctx.resilient_parsing:
+        return
+    from importlib import metadata
+
+    from pipelines import doctor
+
+    click.echo(f"headrace {metadata.version('headrace')}")
+    for name, version in doctor.versions().items():
+        click.echo(f"  {name} {version}")
+    ctx.exit()
+
+
 @click.command(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(package_name="headrace", prog_name="headrace")
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_print_version,
+    help="Print the version, and of what it stands on.",
+)
 @click.option("--debug", is_flag=True, help="Show the traceback of an error.")
 @click.pass_context
 def cli(ctx: click.Context, debug: bool) -> None:

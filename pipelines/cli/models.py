@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any
 
 import click
-from rich import box
-from rich.table import Table
 
-from pipelines.cli import prune
+from pipelines.cli import names, prune
+from pipelines.cli.listing import Column, output_option, show
 from pipelines.cli.options import workspace_option
-from pipelines.cli.screen import console
 from pipelines.lineage import models, query
 from pipelines.lineage.open import record_of
-from pipelines.lineage.render import clock
 from pipelines.workspace import Workspace
 
 _STYLES = {"serving": "green", "kept": "", "withdrawn": "yellow", "removed": "dim"}
+
+COLUMNS = (
+    Column("model"),
+    Column("version", right=True),
+    Column("state", style=lambda state: _STYLES[state]),
+    Column("accuracy", right=True, show=lambda value: f"{value:.4f}"),
+    Column("bytes", "size kB", right=True, show=lambda value: f"{value / 1000:.0f}"),
+    Column("pushed", show=lambda iso: f"{datetime.fromisoformat(iso):%Y-%m-%d %H:%M:%S}"),
+    Column("run"),
+)
 
 
 class _ListByDefault(click.Group):
@@ -48,12 +56,13 @@ command.add_command(prune.command)
 
 
 @command.command("list")
-@click.argument("model", required=False)
+@click.argument("model", required=False, shell_complete=names.models)
 @click.option(
     "--limit", type=click.IntRange(1), default=20, show_default=True, help="At most so many versions."
 )
 @workspace_option
-def list_versions(model: str | None, limit: int, root: str) -> None:
+@output_option
+def list_versions(model: str | None, limit: int, root: str, output: str) -> None:
     """List pushed versions of MODEL, or of all models, newest first: state, accuracy, size, run.
 
     \b
@@ -68,26 +77,17 @@ def list_versions(model: str | None, limit: int, root: str) -> None:
         if model is not None:
             query.find_push(source, model, "latest")
         found = models.versions(source, model, limit)
-    if not found:
-        click.echo("No model has been pushed in this workspace yet.")
-        return
-    table = Table(box=box.SIMPLE_HEAD)
-    for column in ("model", "version", "state", "accuracy", "size kB", "pushed", "run"):
-        right = column in ("version", "accuracy", "size kB")
-        table.add_column(column, justify="right" if right else "left", overflow="fold")
-    for version in found:
-        table.add_row(*_row(version))
-    console().print(table)
+    rows = [_row(version) for version in found]
+    show(rows, COLUMNS, output, empty="No model has been pushed in this workspace yet.")
 
 
-def _row(version: models.Version) -> tuple[str, ...]:
-    style = _STYLES[version.state]
-    return (
-        version.push.model,
-        str(version.push.version),
-        f"[{style}]{version.state}[/{style}]" if style else version.state,
-        f"{version.accuracy:.4f}" if version.accuracy is not None else "",
-        f"{version.bytes / 1000:.0f}" if version.bytes is not None else "",
-        clock(version.push.at),
-        version.run_id,
-    )
+def _row(version: models.Version) -> dict[str, Any]:
+    return {
+        "model": version.push.model,
+        "version": version.push.version,
+        "state": version.state,
+        "accuracy": version.accuracy,
+        "bytes": version.bytes,
+        "pushed": datetime.fromtimestamp(version.push.at).astimezone().isoformat(timespec="seconds"),
+        "run": version.run_id,
+    }

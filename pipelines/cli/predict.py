@@ -15,6 +15,7 @@ from rich.table import Table
 
 from components.serving.client import ModelClient, ServerError
 from modules import contract
+from pipelines.cli import names
 from pipelines.cli.screen import console
 from pipelines.errors import HeadraceError, InputError, NotFoundError, nearest
 
@@ -43,7 +44,7 @@ class ServerFailedError(HeadraceError):
 
 
 @click.command("predict")
-@click.argument("model")
+@click.argument("model", shell_complete=names.models)
 @click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="FILE...")
 @click.option("--host", default="127.0.0.1", show_default=True, help="The server's address.")
 @click.option("--rest-port", default=8501, show_default=True, help="The server's REST port.")

@@ -6,13 +6,14 @@ import time
 
 import click
 
+from pipelines.cli import names
 from pipelines.cli.options import workspace_option
 from pipelines.cli.screen import console
 from pipelines.workspace import Workspace
 
 
 @click.command("prune")
-@click.argument("model")
+@click.argument("model", shell_complete=names.models)
 @workspace_option
 @click.option("--keep", type=click.IntRange(1), required=True, help="So many versions stay.")
 @click.option("--yes", is_flag=True, help="Remove them; without this it is only said which.")

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from pipelines.cli import names
 from pipelines.cli.options import workspace_option
 from pipelines.lineage import query
 from pipelines.lineage.open import record_of
@@ -15,7 +16,7 @@ from pipelines.workspace import Workspace
 
 
 @click.command("report")
-@click.argument("run")
+@click.argument("run", shell_complete=names.runs)
 @click.option("-o", "output", type=click.Path(dir_okay=False), help="File to write; else reports/RUN.html.")
 @workspace_option
 def command(run: str, output: str | None, root: str) -> None:

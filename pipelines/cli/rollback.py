@@ -6,13 +6,14 @@ import time
 
 import click
 
+from pipelines.cli import names
 from pipelines.cli.options import workspace_option
 from pipelines.cli.screen import console
 from pipelines.workspace import Workspace
 
 
 @click.command("rollback")
-@click.argument("model")
+@click.argument("model", shell_complete=names.models)
 @workspace_option
 @click.option("--to", "version", type=click.IntRange(1), help="The version; by default the next older one.")
 @click.option("--reason", default="", help="Why, in words; recorded.")

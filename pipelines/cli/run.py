@@ -9,28 +9,34 @@ import click
 from rich.console import Console
 
 from pipelines import config, resuming
+from pipelines.cli import names
 from pipelines.cli.options import workspace_option
 from pipelines.cli.progress import ConsoleProgress
 from pipelines.cli.screen import output_apart
 from pipelines.cli.tables import print_summary
+from pipelines.errors import ConfigError
 from pipelines.lineage.store import REFUSED
 from pipelines.resuming import LATEST
 from pipelines.run import RUNNERS, Options, Outcome, run
 from pipelines.workspace import Workspace
 
+SPEC = "spec"
+"""Runs the compiled pipeline, see headrace run-spec."""
+
 
 @click.command("run")
-@click.argument("experiment", required=False)
+@click.argument("experiment", required=False, shell_complete=names.experiments)
 @click.option(
     "--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Override one value; repeatable."
 )
 @workspace_option
 @click.option(
     "--runner",
-    type=click.Choice(RUNNERS),
+    type=click.Choice([*RUNNERS, SPEC]),
     default="local",
     show_default=True,
-    help="local: a process per node, independent nodes side by side. beam: TFX's BeamDagRunner, one process.",
+    help="local: a process per node, independent nodes side by side. beam: TFX's BeamDagRunner, one process. "
+    "spec: as a cluster would, from the compiled pipeline alone; its state lies in WORKSPACE/spec.",
 )
 @click.option("--from", "from_node", metavar="NODE", help="Start here, with an earlier run's outputs.")
 @click.option("--to", "to_node", metavar="NODE", help="Stop after this node.")
@@ -83,6 +89,8 @@ def command(
         return resume_run(resume, Workspace.open(root), root)
     settings = config.load(experiment, overrides)
     workspace = Workspace.open(root, create=True)
+    if runner == SPEC:
+        return _run_compiled(settings, workspace, cache=not no_cache, partial=bool(from_node or to_node))
     options = Options(
         runner=runner,  # type: ignore[arg-type]
         from_node=from_node,
@@ -95,6 +103,21 @@ def command(
         if unfinished is not None:
             return resume_run(unfinished, workspace, root)
     return run_experiment(settings, workspace, options, root)
+
+
+def _run_compiled(settings: config.Experiment, workspace: Workspace, *, cache: bool, partial: bool) -> int:
+    """Compiles an experiment for Kubeflow and runs what came of it."""
+    from pipelines.cli.run_spec import run_text
+    from pipelines.runners import kubeflow
+
+    if partial:
+        raise ConfigError("A compiled pipeline runs as a whole", place="--from, --to")
+    folder = workspace.root / "spec"
+    folder.mkdir(exist_ok=True)
+    with output_apart(folder / "headrace.log"):
+        text = kubeflow.compile_here(settings)
+    (folder / "pipeline.yaml").write_text(text, encoding="utf-8")
+    return run_text(text, folder, kubeflow.parameters_here(settings, workspace), cache=cache)
 
 
 def run_experiment(settings: config.Experiment, workspace: Workspace, options: Options, root: str) -> int:

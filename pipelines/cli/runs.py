@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from datetime import datetime
+from typing import Any
 
 import click
-from rich import box
-from rich.table import Table
 
 from pipelines import recovery
+from pipelines.cli.listing import Column, output_option, show
 from pipelines.cli.options import workspace_option
-from pipelines.cli.screen import console
 from pipelines.lineage.open import record_of
 from pipelines.lineage.store import RunRecord
 from pipelines.workspace import Workspace
@@ -18,42 +17,55 @@ from pipelines.workspace import Workspace
 _STYLES = {"complete": "green", "refused": "yellow", "failed": "red", "interrupted": "red"}
 
 
+def _moment(iso: str) -> str:
+    return f"{datetime.fromisoformat(iso):%Y-%m-%d %H:%M}"
+
+
+COLUMNS = (
+    Column("run"),
+    Column("experiment"),
+    Column("state", style=lambda state: _STYLES.get(state, "")),
+    Column("began", show=_moment),
+    Column("seconds", "duration", right=True, show=lambda seconds: f"{seconds:.0f} s"),
+    Column("accuracy", right=True, show=lambda value: f"{value:.4f}"),
+    Column("version"),
+    Column("executed", right=True),
+    Column("cached", right=True),
+)
+
+
 @click.command("runs")
 @workspace_option
 @click.option(
     "--limit", type=click.IntRange(1), default=20, show_default=True, help="At most so many, newest first."
 )
-def command(root: str, limit: int) -> None:
-    """List runs: state, duration, metric, pushed version.
+@output_option
+def command(root: str, limit: int, output: str) -> None:
+    """List runs: state, duration, metric, pushed version, nodes that were executed and cached.
 
     \b
-    Example:
+    Examples:
       headrace runs --limit 5
+      headrace runs --output json
     """
     workspace = Workspace.open(root)
     recovery.settle_dead(workspace)
     with record_of(workspace) as source:
         records = [source.run(run_id) for run_id in source.run_ids(limit=limit)]
-    table = Table(box=box.SIMPLE_HEAD)
-    for column in ("run", "experiment", "state", "began", "duration", "accuracy", "version", "executed"):
-        table.add_column(column, overflow="fold")
-    for record in filter(None, records):
-        table.add_row(*_row(record, recovery.state_of(record, workspace)))
-    console().print(table)
+    rows = [_row(record, recovery.state_of(record, workspace)) for record in records if record is not None]
+    show(rows, COLUMNS, output)
 
 
-def _row(record: RunRecord, state: str) -> tuple[str, ...]:
+def _row(record: RunRecord, state: str) -> dict[str, Any]:
     summary = record.details.get("summary") or {}
-    accuracy = summary.get("accuracy")
-    style = _STYLES.get(state, "")
-    nodes = len(summary.get("executed", ())) + len(summary.get("cached", ()))
-    return (
-        record.run_id,
-        record.experiment,
-        f"[{style}]{state}[/{style}]" if style else state,
-        f"{datetime.fromtimestamp(record.started):%Y-%m-%d %H:%M}",
-        f"{record.ended - record.started:.0f} s" if record.ended else "",
-        f"{accuracy:.4f}" if accuracy is not None else "",
-        summary.get("pushed_version", ""),
-        f"{len(summary['executed'])} of {nodes}" if summary else "",
-    )
+    return {
+        "run": record.run_id,
+        "experiment": record.experiment,
+        "state": state,
+        "began": datetime.fromtimestamp(record.started).astimezone().isoformat(timespec="seconds"),
+        "seconds": round(record.ended - record.started, 1) if record.ended else None,
+        "accuracy": summary.get("accuracy"),
+        "version": summary.get("pushed_version") or None,
+        "executed": len(summary["executed"]) if summary else None,
+        "cached": len(summary["cached"]) if summary else None,
+    }

@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from pipelines import schemas
+from pipelines.cli import names
 from pipelines.cli.options import workspace_option
 from pipelines.lineage.store import NodeRecord, Store
 from pipelines.workspace import Workspace
@@ -26,7 +27,7 @@ def command() -> None:
 
 
 @command.command("init")
-@click.argument("run")
+@click.argument("run", shell_complete=names.runs)
 @click.option("-o", "--output", default="schema.pbtxt", show_default=True, type=click.Path(path_type=Path))
 @click.option("--force", is_flag=True, help="Write over a file that is there.")
 @workspace_option
@@ -46,7 +47,7 @@ def init(run: str, output: Path, force: bool, root: str) -> int:
 
 @command.command("diff")
 @click.argument("file", type=click.Path(path_type=Path))
-@click.argument("run")
+@click.argument("run", shell_complete=names.runs)
 @workspace_option
 def diff(file: Path, run: str, root: str) -> int:
     """Show how FILE differs from the schema that RUN inferred or used.
@@ -63,7 +64,7 @@ def diff(file: Path, run: str, root: str) -> int:
 
 @command.command("accept")
 @click.argument("file", type=click.Path(path_type=Path))
-@click.argument("run")
+@click.argument("run", shell_complete=names.runs)
 @workspace_option
 def accept(file: Path, run: str, root: str) -> int:
     """Widen FILE until the data of RUN fits it, and show what changed.

@@ -41,3 +41,10 @@ def output_apart(log: Path) -> Iterator[Console]:
             for descriptor, target in zip(saved, (1, 2), strict=True):
                 os.dup2(descriptor, target)
                 os.close(descriptor)
+
+
+@contextlib.contextmanager
+def output_apart_nowhere() -> Iterator[Console]:
+    """As `output_apart`, where there is no folder for a log: what libraries print is dropped."""
+    with output_apart(Path(os.devnull)) as screen:
+        yield screen

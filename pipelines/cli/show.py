@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
+from typing import Any
+
 import click
-from rich import box
-from rich.table import Table
 
 from pipelines import recovery
+from pipelines.cli import names
+from pipelines.cli.listing import Column, output_option, print_json, show, table
 from pipelines.cli.options import workspace_option
 from pipelines.cli.screen import console
 from pipelines.cli.tables import print_summary
@@ -16,16 +19,26 @@ from pipelines.workspace import Workspace
 
 _STATES = {"complete": "executed"}
 
+COLUMNS = (
+    Column("node"),
+    Column("state"),
+    Column("seconds", right=True, show=lambda value: f"{value:.1f}"),
+    Column("peak_memory_mb", "peak MB", right=True, show=lambda value: f"{value:.0f}"),
+    Column("outputs", show="\n".join),
+)
+
 
 @click.command("show")
-@click.argument("run")
+@click.argument("run", shell_complete=names.runs)
 @workspace_option
-def command(run: str, root: str) -> None:
+@output_option
+def command(run: str, root: str, output: str) -> None:
     """Show RUN (an id, a unique prefix, or `latest`): state, time and outputs of each node.
 
     \b
     Example:
       headrace show latest
+      headrace show latest --output json
     """
     workspace = Workspace.open(root)
     recovery.settle_dead(workspace)
@@ -33,29 +46,28 @@ def command(run: str, root: str) -> None:
         record = store.find_run(run)
         nodes = store.nodes(record.run_id)
         summary = summarize(store, record.run_id)
+    rows = [_row(node) for node in nodes]
+    state, error = recovery.state_of(record, workspace), record.details.get("error")
+    if output == "json":
+        said = {"run": record.run_id, "experiment": record.experiment, "state": state, "error": error}
+        print_json({**said, "nodes": rows, "summary": asdict(summary)})
+        return
+    if output == "csv":
+        show(rows, COLUMNS, output)
+        return
     screen = console()
-    screen.print(f"Run [bold]{record.run_id}[/bold]: {recovery.state_of(record, workspace)}", highlight=False)
-    error = record.details.get("error")
+    screen.print(f"Run [bold]{record.run_id}[/bold]: {state}", highlight=False)
     if error:
         screen.print(f"Error: {error['headline']}\n  at: {error['place']}", style="red", highlight=False)
-    screen.print(_node_table(nodes))
+    screen.print(table(rows, COLUMNS))
     print_summary(screen, summary)
 
 
-def _node_table(nodes: list[NodeRecord]) -> Table:
-    table = Table(box=box.SIMPLE_HEAD)
-    for column in ("node", "state", "seconds", "peak MB", "outputs"):
-        table.add_column(
-            column, overflow="fold", justify="right" if column in ("seconds", "peak MB") else "left"
-        )
-    for node in nodes:
-        wall, memory = node.properties.get("wall_s"), node.properties.get("peak_memory_mb")
-        outputs = [artifact.uri for key in sorted(node.outputs) for artifact in node.outputs[key]]
-        table.add_row(
-            node.node,
-            _STATES.get(node.state, node.state),
-            f"{wall:.1f}" if wall is not None else "",
-            f"{memory:.0f}" if memory is not None else "",
-            "\n".join(outputs),
-        )
-    return table
+def _row(node: NodeRecord) -> dict[str, Any]:
+    return {
+        "node": node.node,
+        "state": _STATES.get(node.state, node.state),
+        "seconds": node.properties.get("wall_s"),
+        "peak_memory_mb": node.properties.get("peak_memory_mb"),
+        "outputs": [artifact.uri for key in sorted(node.outputs) for artifact in node.outputs[key]],
+    }

@@ -28,6 +28,8 @@ def print_summary(console: Console, summary: Summary) -> None:
         console.print(f"Chosen      {summary.chosen}: {summary.reason}", highlight=False, soft_wrap=True)
     if summary.accuracy is not None:
         console.print(f"Accuracy    {_metric_line(summary)}", highlight=False, soft_wrap=True)
+    if summary.error is not None:
+        console.print(f"Error       {_error_line(summary)}", highlight=False, soft_wrap=True)
     for failure in summary.failures:
         console.print(f"            not met: {failure}", highlight=False, style="red")
     if summary.infra_figures:
@@ -48,6 +50,13 @@ def _metric_line(summary: Summary) -> str:
     if summary.worst_class:
         text += f"; worst class {summary.worst_class[0]!r} {summary.worst_class[1]:.4f}"
     return text
+
+
+def _error_line(summary: Summary) -> str:
+    text = f"{summary.error:.4g} on the test split (mean absolute)"
+    if summary.baseline_error is not None:
+        return f"{text}, against {summary.baseline_error:.4g} of the latest blessed model"
+    return f"{text} (no earlier model to compare with)"
 
 
 def _infra_line(figures: Mapping[str, Any]) -> str:
@@ -84,11 +93,17 @@ _COLUMNS = (
     ("size kB", "right"),
     ("batch 1 ms", "right"),
     ("latency ratio", "right"),
-    ("accuracy", "right"),
+    ("accuracy or error", "right"),
     ("agree", "right"),
     ("drop at most", "right"),
     ("verdict", "left"),
 )
+
+
+def quality(figures: Mapping[str, Any]) -> str:
+    """A candidate's accuracy, or the mean absolute error of a regression."""
+    errors = figures.get("errors")
+    return f"{errors['mean_absolute']:.4g}" if errors else f"{figures['accuracy']:.4f}"
 
 
 def _figures(candidate: Mapping[str, Any]) -> tuple[str, ...]:
@@ -99,7 +114,7 @@ def _figures(candidate: Mapping[str, Any]) -> tuple[str, ...]:
         f"{figures['size_bytes'] / 1000:.0f}",
         f"{figures['latency_ms_p50']:.2f}",
         f"{median(figures['latency_ratios']):.2f}",
-        f"{figures['accuracy']:.4f}",
+        quality(figures),
         f"{figures['agreement']:.4f}",
         f"{candidate['drop_bound']:.2f}",
     )

@@ -6,12 +6,15 @@ from datetime import datetime
 
 import click
 
+from pipelines.cli.listing import Column, output_option, show
 from pipelines.cli.options import workspace_option
 from pipelines.errors import NotFoundError
 from pipelines.lineage import query, times
 from pipelines.lineage.open import record_of
 from pipelines.lineage.render import clock
 from pipelines.workspace import Workspace
+
+COLUMNS = tuple(Column(key) for key in ("version", "run", "since", "until", "how", "reason"))
 
 
 @click.command("trace")
@@ -22,7 +25,8 @@ from pipelines.workspace import Workspace
     "--at", "when", required=True, metavar="TIME", help="2026-11-30, '2026-11-30 14:05', '3 hours ago'."
 )
 @workspace_option
-def command(model: str, when: str, root: str) -> None:
+@output_option
+def command(model: str, when: str, root: str, output: str) -> None:
     """Say which version of a model was serving at a time, and which run had made it.
 
     \b
@@ -46,10 +50,19 @@ def command(model: str, when: str, root: str) -> None:
             )
         run_id = query.run_of(source, query.find_push(source, model, str(serving.version))).run_id
     name = f"{model}@{serving.version}"
+    if output != "table":
+        until = _iso(replaced.since) if replaced else None
+        row = {"version": name, "run": run_id, "since": _iso(serving.since), "until": until}
+        show([{**row, "how": serving.how, "reason": serving.reason or None}], COLUMNS, output)
+        return
     click.echo(f"{name}, made by run {run_id}")
     click.echo(f"since  {clock(serving.since)}, when it was {_how(serving)}")
     click.echo(f"until  {_end(model, replaced)}")
     click.echo(f"next   headrace why {name}")
+
+
+def _iso(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds).astimezone().isoformat(timespec="seconds")
 
 
 def _how(service: query.Service) -> str:

@@ -182,8 +182,11 @@ def _slices(run: RunView) -> dict[str, float]:
     }
 
 
+_TESTED = ("accuracy", "baseline_accuracy", "error", "baseline_error")
+
+
 def _tested(run: RunView) -> dict[str, Any]:
-    found = {key: run.summary.get(key) for key in ("accuracy", "baseline_accuracy")}
+    found = {key: run.summary.get(key) for key in _TESTED}
     return {key: value for key, value in found.items() if value is not None}
 
 

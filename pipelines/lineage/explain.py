@@ -76,7 +76,7 @@ def _choice(run: RunView) -> str:
 def _metric(run: RunView, version: str) -> str:
     accuracy, baseline = run.summary.get("accuracy"), run.summary.get("baseline_accuracy")
     if accuracy is None:
-        return ""
+        return _error(run, version)
     limits = run.config.get("evaluation", {})
     required = f" (required: {limits['min_accuracy']:g})" if "min_accuracy" in limits else ""
     against = (
@@ -85,6 +85,19 @@ def _metric(run: RunView, version: str) -> str:
         else "with no earlier model to compare with"
     )
     return f"Its accuracy on the test split is {accuracy:.4f}{required}, {against}."
+
+
+def _error(run: RunView, version: str) -> str:
+    """The metric of a regression."""
+    error, baseline = run.summary.get("error"), run.summary.get("baseline_error")
+    if error is None:
+        return ""
+    against = (
+        f"against {baseline:.4g} of {version or 'the latest blessed model'}"
+        if baseline is not None
+        else "with no earlier model to compare with"
+    )
+    return f"Its mean absolute error on the test split is {error:.4g}, {against}."
 
 
 def _pushed(push: Push, run: RunView) -> str:

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from pipelines import fingerprint
-from pipelines.evaluation import ACCURACY, BASELINE, CANDIDATE
+from pipelines.evaluation import ACCURACY, BASELINE, CANDIDATE, MEAN_ABSOLUTE_ERROR
 from pipelines.lineage.store import ArtifactRecord, NodeRecord
 
 Value = str | int | float
@@ -188,10 +188,11 @@ def _evaluator(node: NodeRecord) -> Facts:
     if not summary:
         return {}
     found: Facts = {"blessed": int(summary["blessed"])}
-    for key, model in ((ACCURACY, CANDIDATE), (f"baseline_{ACCURACY}", BASELINE)):
-        value = summary["metrics"].get(model, {}).get(_OVERALL, {}).get(ACCURACY)
-        if value is not None:
-            found[key] = float(value)
+    for metric in (ACCURACY, MEAN_ABSOLUTE_ERROR):
+        for key, model in ((metric, CANDIDATE), (f"baseline_{metric}", BASELINE)):
+            value = summary["metrics"].get(model, {}).get(_OVERALL, {}).get(metric)
+            if value is not None:
+                found[key] = float(value)
     return found
 
 

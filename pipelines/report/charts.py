@@ -1,6 +1,7 @@
 """Small charts as inline SVG, in the page's colours, with a text alternative.
 
 lines({"loss": [...], "val_loss": [...]}, title="Loss", mark=12)
+histogram({"train": [Bucket(0, 1, 12), ...]}, title="Share of values")
 scatter([Point("frozen", 162, 2.4, "97.8 %", chosen=True)], x="size, kB", y="latency, ms", title="...")
 """
 
@@ -29,6 +30,15 @@ class Point:
     note: str = ""
     chosen: bool = False
     hollow: bool = False
+
+
+@dataclass(frozen=True)
+class Bucket:
+    """A bar of a histogram: how many values lie in [low, high)."""
+
+    low: float
+    high: float
+    count: float
 
 
 @dataclass(frozen=True)
@@ -86,6 +96,63 @@ def _line(number: int, name: str, values: Sequence[float], x: _Axis, y: _Axis) -
         for px, py, epoch, value in points
     ]
     return tag("g", tag("polyline", points=path), *dots, class_=f"series s{number}")
+
+
+_BINS = 10
+
+
+def histogram(series: Mapping[str, Sequence[Bucket]], *, title: str) -> Markup:
+    """Shares of values as steps, one line per series, over bins that all share.
+
+    Args:
+        series: name -> buckets; what lies in a bucket is spread evenly over it.
+        title: above the chart.
+    """
+    finite = {name: [item for item in buckets if _drawable(item)] for name, buckets in series.items()}
+    ends = [end for buckets in finite.values() for item in buckets for end in (item.low, item.high)]
+    if not ends:
+        return tag("p", f"{title}: no finite values", class_="note")
+    across = ticks(min(ends), max(ends), about=4)
+    low, high = (min(ends), max(ends)) if max(ends) > min(ends) else (across[0], across[-1])
+    shares = {name: _shares(buckets, low, high) for name, buckets in finite.items()}
+    up = ticks(0, max(max(values) for values in shares.values()))
+    x = _Axis(across[0], across[-1], _LEFT, WIDTH - _RIGHT)
+    y = _Axis(up[0], up[-1], HEIGHT - _BOTTOM, _TOP)
+    drawn = [
+        _steps(number, name, values, (low, high), x, y)
+        for number, (name, values) in enumerate(shares.items())
+    ]
+    return _figure(title, _axes(x, y, across, up, "value", ""), *drawn, _legend(list(shares)))
+
+
+def _drawable(item: Bucket) -> bool:
+    return item.count > 0 and math.isfinite(item.low) and math.isfinite(item.high)
+
+
+def _shares(buckets: Sequence[Bucket], low: float, high: float) -> list[float]:
+    """Share of all in each of `_BINS` bins."""
+    total = sum(item.count for item in buckets) or 1.0
+    width = (high - low) / _BINS
+    found = [0.0] * _BINS
+    for item in buckets:
+        first = min(max(int((item.low - low) / width), 0), _BINS - 1)
+        last = min(max(math.ceil((item.high - low) / width), first + 1), _BINS)
+        for number in range(first, last):
+            begin, end = max(item.low, low + number * width), min(item.high, low + (number + 1) * width)
+            part = (end - begin) / (item.high - item.low) if item.high > item.low else 1.0
+            found[number] += max(part, 0.0) * item.count / total
+    return found
+
+
+def _steps(
+    number: int, name: str, shares: Sequence[float], ends: tuple[float, float], x: _Axis, y: _Axis
+) -> Markup:
+    width = (ends[1] - ends[0]) / len(shares)
+    points = []
+    for place, share in enumerate(shares):
+        for edge in (place, place + 1):
+            points.append(f"{x(ends[0] + edge * width):.1f},{y(share):.1f}")
+    return tag("g", tag("title", name), tag("polyline", points=" ".join(points)), class_=f"series s{number}")
 
 
 def _kept(epoch: int, x: _Axis) -> Markup:

@@ -14,6 +14,7 @@ from typing import Any
 from pipelines.lineage.view import RunView
 
 MAX_FEATURES = 200
+_SPLITS = ("train", "validation", "test")
 _STATISTICS, _ANOMALIES = "FeatureStats.pb", "SchemaDiff.pb"
 
 
@@ -50,12 +51,22 @@ def statistics(view: RunView) -> list[FeatureRow]:
     from tensorflow_metadata.proto.v0 import statistics_pb2
 
     rows = []
-    for split, path in _split_files(view, "StatisticsGen", "statistics", _STATISTICS):
+    for split, path in statistics_files(view):
         parsed = statistics_pb2.DatasetFeatureStatisticsList.FromString(path.read_bytes())
         for dataset in parsed.datasets[:1]:
             for feature in dataset.features[:MAX_FEATURES]:
                 rows.append(_row(split, feature, dataset.num_examples))
     return rows
+
+
+def statistics_files(view: RunView) -> Iterator[tuple[str, Path]]:
+    """Split and file of what StatisticsGen wrote; none where it has not run."""
+    return _split_files(view, "StatisticsGen", "statistics", _STATISTICS)
+
+
+def split_order(split: str) -> tuple[int, str]:
+    """The usual order of splits; others after them, by name."""
+    return (_SPLITS.index(split) if split in _SPLITS else len(_SPLITS), split)
 
 
 def _split_files(view: RunView, node: str, key: str, name: str) -> Iterator[tuple[str, Path]]:

@@ -37,13 +37,21 @@ def _push(source: Source, seen: RunView) -> Push | None:
 
 
 def write(gathered: tuple[RunView, str, str], target: Path, now: float) -> None:
-    """Writes the page, whole or not at all.
+    """Writes the report of a run.
 
     Raises:
         WorkspaceError: the file cannot be written.
     """
     seen, why, tree = gathered
-    text = page(seen, why=why, tree=tree, made_at=now)
+    write_page(page(seen, why=why, tree=tree, made_at=now), target)
+
+
+def write_page(text: str, target: Path) -> None:
+    """Writes a page, whole or not at all.
+
+    Raises:
+        WorkspaceError: the file cannot be written.
+    """
     scratch = target.with_name(f".{target.name}.part")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import resource
 import time
 import traceback
 from dataclasses import dataclass
@@ -18,16 +17,15 @@ from typing import Any
 from tfx.orchestration.local import runner_utils
 from tfx.orchestration.portable import launcher
 
-from components import beam_worker, subprocesses
+from components import beam_worker
 from pipelines import errors
 from pipelines.lineage import record
 from pipelines.lineage.store import INPUT_FILE, ArtifactRecord, NodeRecord, Store
 from pipelines.runners import beam_options, events, tfx_patches
+from pipelines.runners.costs import Meter
 from pipelines.runners.files import RunFiles as RunFiles
 from pipelines.runners.files import log_path as log_path
 from pipelines.runners.metadata import LockedMetadata
-
-_PROCESSES = (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
 
 
 @dataclass(frozen=True)
@@ -45,7 +43,7 @@ def run_node(task: NodeTask) -> bool:
     log = events.EventLog(task.files.folder)
     began = time.time()
     log.append(events.Event(task.node_id, events.RUNNING, began))
-    meter = _Meter()
+    meter = Meter()
     try:
         beam_worker.prepare()
         tfx_patches.verify_cached_outputs()
@@ -139,27 +137,6 @@ def _record_failure(task: NodeTask, costs: dict[str, float], error: Exception) -
         for node in failed[-1:]:
             facts = {**record.surroundings(), **costs, "error": f"{type(error).__name__}: {error}"[:2000]}
             store.annotate_execution(node.execution_id, facts)
-
-
-class _Meter:
-    """Time and memory from its making on, of this process and those it waited for."""
-
-    def __init__(self) -> None:
-        self._began = time.time()
-        self._cpu_s = self._used()
-
-    def costs(self) -> dict[str, float]:
-        """`wall_s`, `cpu_s` and `peak_memory_mb` (of the largest process, from its start)."""
-        peaks = [resource.getrusage(who).ru_maxrss for who in _PROCESSES]
-        return {
-            "wall_s": time.time() - self._began,
-            "cpu_s": self._used() - self._cpu_s,
-            "peak_memory_mb": max(max(peaks) / 1024, subprocesses.spent().peak_memory_mb),
-        }
-
-    def _used(self) -> float:
-        usages = [resource.getrusage(who) for who in _PROCESSES]
-        return sum(usage.ru_utime + usage.ru_stime for usage in usages) + subprocesses.spent().cpu_s
 
 
 def _failure(task: NodeTask, began: float, error: Exception | None) -> events.Event:

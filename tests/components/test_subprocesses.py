@@ -22,7 +22,7 @@ def burn_and_fail(seconds: float) -> None:
 
 def test_cpu_and_memory_of_workers_are_counted() -> None:
     before = subprocesses.spent()
-    subprocesses.run(burn, 0.3, seconds=60)
+    subprocesses.run(burn, 0.3, limits=subprocesses.Limits(60.0))
     after = subprocesses.spent()
     assert after.cpu_s - before.cpu_s >= 0.3
     assert after.peak_memory_mb > 1
@@ -31,10 +31,10 @@ def test_cpu_and_memory_of_workers_are_counted() -> None:
 def test_a_worker_that_fails_says_how_and_counts_too() -> None:
     before = subprocesses.spent()
     with pytest.raises(subprocesses.WorkerFailed, match="ValueError: no good"):
-        subprocesses.run(burn_and_fail, 0.2, seconds=60)
+        subprocesses.run(burn_and_fail, 0.2, limits=subprocesses.Limits(60.0))
     assert subprocesses.spent().cpu_s - before.cpu_s >= 0.2
 
 
 def test_a_worker_that_takes_too_long() -> None:
     with pytest.raises(subprocesses.WorkerFailed, match="longer than"):
-        subprocesses.run(burn, 60.0, seconds=0.5)
+        subprocesses.run(burn, 60.0, limits=subprocesses.Limits(0.5))

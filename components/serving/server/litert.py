@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import queue
-import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,7 +11,7 @@ import numpy as np
 import tensorflow as tf
 from tensorflow.core.protobuf import meta_graph_pb2
 
-from components.errors import ServableError
+from components.serving import cores
 
 if TYPE_CHECKING:
     from components.serving.server.loading import Call
@@ -27,7 +26,7 @@ class LiteRtModel:
     """A TFLite model: its own signatures, or one made of its inputs and outputs."""
 
     def __init__(self, path: Path) -> None:
-        interpreters = [_interpreter(path) for _ in range(_INTERPRETERS)]
+        interpreters = [cores.interpreter(path) for _ in range(_INTERPRETERS)]
         self._signatures = interpreters[0].get_signature_list()
         self.signatures: Mapping[str, Any] = _signature_defs(interpreters[0])
         self._idle: queue.SimpleQueue[Any] = queue.SimpleQueue()
@@ -48,37 +47,6 @@ class LiteRtModel:
 
     def close(self) -> None:
         """Interpreters are freed with the object."""
-
-
-def _interpreter_class() -> Any:
-    try:
-        from ai_edge_litert.interpreter import Interpreter
-    except ImportError:
-        # TensorFlow still carries the same interpreter, under notice.
-        return tf.lite.Interpreter
-    return Interpreter
-
-
-def _interpreter(path: Path) -> Any:
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            interpreter = _interpreter_class()(model_path=str(path))
-            interpreter.allocate_tensors()
-    except (RuntimeError, ValueError) as error:
-        raise ServableError(
-            f"A TFLite model does not load: {error}", place=str(path), remedy=_remedy(error)
-        ) from error
-    return interpreter
-
-
-def _remedy(error: Exception) -> str:
-    if "ParseExample" in str(error):
-        return (
-            "It parses tf.Examples itself, with an operation that the TFLite runtime lacks; "
-            "convert the part behind the parsing, or serve the SavedModel (without prefer_tflite_model)."
-        )
-    return "Serve the SavedModel (without prefer_tflite_model), or convert it with built-in operations only."
 
 
 def _signature_defs(interpreter: Any) -> dict[str, Any]:

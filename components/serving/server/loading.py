@@ -22,7 +22,8 @@ import numpy as np
 import tensorflow as tf
 from tensorflow.core.protobuf import config_pb2
 
-from components.serving.server import litert
+from components.serving.servable import INNER_MANIFEST
+from components.serving.server import litert, raw_input
 
 _log = logging.getLogger(__name__)
 
@@ -120,6 +121,8 @@ def load(folder: Path, settings: LoadSettings) -> Model:
         Exception: whatever TensorFlow raises for a folder that is no model, or
             ServableError for a TFLite model that cannot be run.
     """
+    if (folder / INNER_MANIFEST).is_file():
+        return raw_input.RawInputModel(folder, functools.partial(SavedModel, tags=settings.tags))
     tflite = folder / TFLITE_FILE
     if settings.prefer_tflite and tflite.is_file():
         return litert.LiteRtModel(tflite)

@@ -11,7 +11,6 @@ from pipelines.report import data, judged
 from pipelines.report.markup import Child, Markup, fold, table, tag
 from pipelines.report.sections import MANY_CLASSES, section
 
-_SPLITS = ("train", "validation", "test")
 _MAX_SHIFTS = 30
 _MAX_OPEN_ROWS = 24
 
@@ -53,18 +52,13 @@ def _classes(view: RunView) -> Child:
 
 
 def _statistics(view: RunView) -> Child:
-    found = sorted(data.statistics(view), key=lambda row: (row.feature, _order(row.split)))
+    found = sorted(data.statistics(view), key=lambda row: (row.feature, data.split_order(row.split)))
     if not found:
         return None
     rows = [(row.feature, row.split, row.kind, f"{row.missing:.1%}", row.values) for row in found]
     head = ("feature", "split", "type", "missing", "values")
     written = table(head, rows, caption="Statistics by StatisticsGen")
     return written if len(rows) <= _MAX_OPEN_ROWS else fold(f"{len(rows)} rows of statistics", written)
-
-
-def _order(split: str) -> tuple[int, str]:
-    """The usual order of splits; others after them, by name."""
-    return (_SPLITS.index(split) if split in _SPLITS else len(_SPLITS), split)
 
 
 def _shifts(view: RunView) -> Child:

@@ -7,7 +7,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from pipelines.evaluation import ACCURACY, BASELINE, CANDIDATE
+from pipelines.evaluation import (
+    ACCURACY,
+    BASELINE,
+    CANDIDATE,
+    MEAN_ABSOLUTE_ERROR,
+    MEAN_SQUARED_ERROR,
+)
 from pipelines.lineage.view import RunView
 from pipelines.report import charts, judged
 from pipelines.report.markup import Child, Markup, facts, table, tag
@@ -58,7 +64,7 @@ def candidates(view: RunView) -> Markup:
             row["name"],
             row["figures"]["size_bytes"] / 1000,
             row["figures"]["latency_ms_p50"],
-            f"{row['figures']['accuracy']:.1%}",
+            _quality(row["figures"]),
             chosen=row["name"] == chosen,
             hollow=not row["qualified"],
         )
@@ -72,7 +78,7 @@ def candidates(view: RunView) -> Markup:
     )
     legend = "Ringed: chosen. Hollow: did not qualify. Left and down is better."
     listed = [_candidate(row, chosen) for row in rows]
-    head = ("candidate", "size kB", "batch 1 ms", "accuracy", "agreement", "drop at most", "verdict")
+    head = ("candidate", "size kB", "batch 1 ms", "accuracy or error", "agreement", "drop at most", "verdict")
     return section(
         "candidates",
         "Candidates",
@@ -81,6 +87,12 @@ def candidates(view: RunView) -> Markup:
         tag("p", legend, class_="note"),
         table(head, listed, caption="Candidates as they were judged"),
     )
+
+
+def _quality(figures: Mapping[str, Any]) -> str:
+    """Accuracy, or the mean absolute error of a regression."""
+    errors = figures.get("errors")
+    return f"{errors['mean_absolute']:.4g}" if errors else f"{figures['accuracy']:.4f}"
 
 
 def _candidate(row: Mapping[str, Any], chosen: Any) -> list[Child]:
@@ -92,7 +104,7 @@ def _candidate(row: Mapping[str, Any], chosen: Any) -> list[Child]:
         name,
         f"{figures['size_bytes'] / 1000:,.0f}",
         f"{figures['latency_ms_p50']:.2f}",
-        f"{figures['accuracy']:.4f}",
+        _quality(figures),
         f"{figures['agreement']:.4f}",
         f"{row['drop_bound']:.2f}" if row["drop_bound"] is not None else "-",
         row["reason"],
@@ -114,13 +126,8 @@ def evaluation(view: RunView) -> Markup:
             slices, key=lambda name: (name != OVERALL, *judged.natural(name.partition("=")[2]))
         )
     ]
-    drop = limits.get("max_drop")
-    rule = (
-        f"All examples: at least {limits.get('min_accuracy')}, and at most {drop} below the baseline. "
-        f"Each slice: at least {limits.get('min_class_accuracy')}."
-    )
     failures = [tag("li", failure) for failure in found["failures"]]
-    head = ("slice", "examples", "accuracy", "", "at least", "baseline", "change")
+    regression = MEAN_ABSOLUTE_ERROR in slices[OVERALL]
     return section(
         "evaluation",
         "Evaluation",
@@ -130,9 +137,37 @@ def evaluation(view: RunView) -> Markup:
             class_=None if found["blessed"] else "failure",
         ),
         tag("ul", *failures) if failures else None,
-        tag("p", rule, class_="note"),
-        table(head, rows, caption="Accuracy on the test split"),
+        tag("p", _error_rule(limits) if regression else _accuracy_rule(limits), class_="note"),
+        _errors(slices[OVERALL], before.get(OVERALL, {}))
+        if regression
+        else table(_SLICE_HEAD, rows, caption="Accuracy on the test split"),
     )
+
+
+_SLICE_HEAD = ("slice", "examples", "accuracy", "", "at least", "baseline", "change")
+
+
+def _accuracy_rule(limits: Mapping[str, Any]) -> str:
+    return (
+        f"All examples: at least {limits.get('min_accuracy')}, and at most {limits.get('max_drop')} below "
+        f"the baseline. Each slice: at least {limits.get('min_class_accuracy')}."
+    )
+
+
+def _error_rule(limits: Mapping[str, Any]) -> str:
+    ceiling = limits.get("max_error")
+    at_most = f"at most {ceiling:g}, and " if ceiling is not None else ""
+    rise = limits.get("max_error_rise", 0.0)
+    return f"Mean absolute error: {at_most}at most {rise:.0%} over the baseline's."
+
+
+def _errors(values: Mapping[str, float], before: Mapping[str, float]) -> Markup:
+    rows = [
+        [name.replace("_", " "), f"{values[name]:.5g}", f"{before[name]:.5g}" if name in before else ""]
+        for name in (MEAN_ABSOLUTE_ERROR, MEAN_SQUARED_ERROR)
+        if name in values
+    ]
+    return table(("metric", "value", "baseline"), rows, caption="Errors on the test split")
 
 
 def _slice(

@@ -113,3 +113,73 @@ def test_an_equal_model_is_blessed(evaluate) -> None:
 def test_a_class_the_model_does_not_know_is_always_wrong(evaluate) -> None:
     summary = evaluate([*ROWS, ("zebra", "a", "a")], baseline=False, min_accuracy=0.0)
     assert summary["metrics"]["candidate"]["label=zebra"]["accuracy"] == 0.0
+
+
+class FakeNumbers(FakeRuntime):
+    """Answers with the number that stands in the record."""
+
+    def __init__(self, key: str) -> None:
+        from components.serving.servable import Servable, Signature
+
+        self._key = key
+        self.servable = Servable("fake", "identity", (), (Signature("s", "examples"),), "outputs", "")
+
+    def predict(self, raw, signature=None):
+        from components.serving.runtimes import Answer
+
+        values = super().predict(raw).scores
+        return Answer(values[:, 0], np.empty((len(raw), 0), object))
+
+
+@pytest.fixture
+def evaluate_numbers(monkeypatch, tmp_path, make_example):
+    """Runs TFMA on (label, candidate's answer, baseline's answer) rows of a regression."""
+    import apache_beam as beam
+
+    from components.evaluator import analyze
+    from pipelines import evaluation
+    from pipelines.config import Experiment
+
+    def go(rows, *, baseline: bool, **settings):
+        monkeypatch.setattr(predict.runtimes, "load", FakeNumbers)
+        records = [make_example(price=label, mine=mine, other=other) for label, mine, other in rows]
+        model = {"family": "tabular", "task": "regression"}
+        experiment = Experiment.model_validate(
+            {
+                "name": "e",
+                "data": {"source": "taxi", "label": "price"},
+                "model": model,
+                "evaluation": settings,
+            }
+        )
+        config = analyze.parse_config(evaluation.eval_config(experiment), has_baseline=baseline)
+        models = predict.Models("mine", "other" if baseline else "")
+        with beam.Pipeline(runner="FnApiRunner") as pipeline:
+            data = pipeline | beam.Create(records)
+            analyze.analyze(pipeline, data, models, config, "price", str(tmp_path))
+        return analyze.summarize(str(tmp_path), has_baseline=baseline)
+
+    return go
+
+
+NUMBERS = [(10.0, 11.0, 10.5), (20.0, 20.0, 20.0), (30.0, 27.0, 30.5), (7, 7.0, 7.0)]
+
+
+def test_errors_of_a_regression_and_their_ceiling(evaluate_numbers) -> None:
+    summary = evaluate_numbers(NUMBERS, baseline=False, max_error=0.9)
+    overall = summary["metrics"]["candidate"]["overall"]
+    assert overall["mean_absolute_error"] == pytest.approx(1.0)
+    assert overall["mean_squared_error"] == pytest.approx(2.5)
+    assert summary["failures"] == ["mean_absolute_error on all examples is 1.0000; expected at most 0.9"]
+
+
+def test_an_error_that_rises_above_the_baselines_is_refused(evaluate_numbers) -> None:
+    summary = evaluate_numbers(NUMBERS, baseline=True)
+    assert summary["metrics"]["baseline"]["overall"]["mean_absolute_error"] == pytest.approx(0.25)
+    assert summary["blessed"] is False
+    assert "mean_absolute_error (change against the baseline)" in summary["failures"][0]
+
+
+def test_a_regression_as_good_as_its_baseline_is_blessed(evaluate_numbers) -> None:
+    rows = [(label, mine, mine) for label, mine, _ in NUMBERS]
+    assert evaluate_numbers(rows, baseline=True)["blessed"] is True

@@ -16,10 +16,10 @@ import pytest
 
 from components.errors import ServableError
 from components.infra_validator import ask, model_server, validate
-from components.infra_validator.validate import Limits
+from components.infra_validator.validate import Expected, Limits
 from components.infra_validator.worker import Request
 from components.rewriter.base import TrainedModel
-from components.rewriter.techniques import TECHNIQUES
+from components.rewriter.techniques import BUILDS
 from components.serving import runtimes
 from components.serving.servable import Servable, version_folder
 from tests.components.serving.server.running_server import Clients, in_thread, wait_for
@@ -31,11 +31,15 @@ CLASSES = [["a", "b"]] * 2
 COUNT = 8
 
 
+def expected(judged: np.ndarray) -> Expected:
+    return Expected(judged, 1e-5, "tf_serving")
+
+
 @pytest.fixture(scope="module")
 def servable(model_uri, contract, tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("servable")
     trained = TrainedModel(str(model_uri), contract)
-    TECHNIQUES["frozen"](trained, version_folder(folder))
+    BUILDS["frozen"](trained, version_folder(folder))
     trained.servable("frozen").write(folder)
     return folder
 
@@ -64,7 +68,7 @@ def _as_server(clients: Clients) -> model_server.ModelServer:
 
 
 def test_equal_answers_pass() -> None:
-    assert validate.compare(JUDGED.copy(), CLASSES, NAMES, JUDGED) == []
+    assert validate.compare(JUDGED.copy(), CLASSES, NAMES, expected(JUDGED)) == []
 
 
 @pytest.mark.parametrize(
@@ -77,13 +81,15 @@ def test_equal_answers_pass() -> None:
     ],
 )
 def test_differences_are_named(scores, classes, fault: str) -> None:
-    faults = validate.compare(scores, classes, NAMES, JUDGED)
+    faults = validate.compare(scores, classes, NAMES, expected(JUDGED))
     assert any(fault in item for item in faults)
 
 
 def test_a_real_server_answers_as_judged_and_is_measured_against_limits(request_of, judged) -> None:
     """Limits that nothing can keep: the only faults are those."""
-    verdict = validate.validate(request_of, judged, Limits(120.0, max_p99_ms=0.001, max_memory_mb=1.0))
+    verdict = validate.validate(
+        request_of, expected(judged), Limits(120.0, max_p99_ms=0.001, max_memory_mb=1.0)
+    )
     slow, large = verdict.faults
     assert "ms; infra.max_p99_ms is 0.001" in slow
     assert "MiB; infra.max_memory_mb is 1" in large
@@ -110,7 +116,7 @@ def test_a_servable_that_does_not_load_is_refused(request_of, judged, servable, 
     (version_folder(broken) / "saved_model.pb").write_bytes(b"broken")
     Servable.read(servable).write(broken)
     request = dataclasses.replace(request_of, servable_uri=str(broken))
-    verdict = validate.validate(request, judged, Limits(120.0))
+    verdict = validate.validate(request, expected(judged), Limits(120.0))
     assert len(verdict.faults) == 1
     assert "could not be loaded and asked: the model server" in verdict.faults[0]
     assert verdict.figures == {}
@@ -120,7 +126,7 @@ def test_a_server_that_is_never_ready(request_of, judged, tmp_path, monkeypatch)
     monkeypatch.setattr(
         model_server, "_command", lambda: ("idle", [sys.executable, "-c", "import time; time.sleep(60)"])
     )
-    verdict = validate.validate(request_of, judged, Limits(0.2))
+    verdict = validate.validate(request_of, expected(judged), Limits(0.2))
     assert "was not ready in time: its log is empty" in verdict.faults[0]
 
 
@@ -174,8 +180,8 @@ def test_answers_that_differ_are_told_by_signature_and_protocol(
     grpc = ask.Grpc(answering.port)
     found = Servable.read(servable)
     arguments = (request_of, found, answering, grpc, records[:COUNT])
-    assert list(validate._answer_faults(*arguments, judged[:COUNT])) == []
-    faults = list(validate._answer_faults(*arguments, judged[:COUNT] + 1e-3))
+    assert list(validate._answer_faults(*arguments, expected(judged[:COUNT]))) == []
+    faults = list(validate._answer_faults(*arguments, expected(judged[:COUNT] + 1e-3)))
     assert [fault.partition(":")[0] for fault in faults] == [
         f"{signature} by {protocol}"
         for signature in ("serving_default", "predict_image")
@@ -203,7 +209,7 @@ def test_the_very_bytes_are_laid_out_without_a_copy(servable, tmp_path) -> None:
 
 def test_other_formats_are_loaded_by_their_runtime(request_of, judged, monkeypatch) -> None:
     monkeypatch.setattr(validate, "SERVED_RUNTIMES", ())
-    verdict = validate.validate(request_of, judged, Limits(120.0, max_p99_ms=0.0001))
+    verdict = validate.validate(request_of, expected(judged), Limits(120.0, max_p99_ms=0.0001))
     assert len(verdict.faults) == 1
     assert "infra.max_p99_ms" in verdict.faults[0]
     assert verdict.figures["server"] == "saved_model runtime"

@@ -8,10 +8,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from components import subprocesses
 from components.errors import ServableError
 from components.rewriter import rewrite
 from components.rewriter.choose import Policy
 from components.serving import runtimes
+from components.subprocesses import Limits
+from tests.components.rewriter import wrong
 
 
 def job(model_uri, contract, examples_uri, scratch, **changes) -> rewrite.Job:
@@ -20,11 +23,15 @@ def job(model_uri, contract, examples_uri, scratch, **changes) -> rewrite.Job:
         "examples_uri": str(examples_uri),
         "split": "validation",
         "label": "label",
+        "calibration_split": "validation",
+        "slices": ["label"],
         "contract": contract.to_json(),
         "candidates": ["float16"],
+        "target": "tf_serving",
         "policy": Policy("size", 20.0, 0.95),
         "max_examples": 100,
-        "seconds": 120.0,
+        "limits": Limits(120.0),
+        "keep": 1,
         "scratch": scratch,
     }
     return rewrite.Job(**{**settings, **changes})
@@ -49,7 +56,17 @@ def test_a_candidate_is_built_judged_chosen_and_laid_out(
     answer = runtimes.load(servable).predict(records)
     np.testing.assert_allclose(answer.scores, judged, atol=1e-6)
     written = json.loads((report / "candidates.json").read_text())
-    assert [row["name"] for row in written["candidates"]] == ["identity", "float16", "no_such"]
+    states = {row["name"]: row["state"] for row in written["candidates"]}
+    assert list(states)[:3] == ["identity", "float16", "no_such"]
+    assert states["no_such"] == "failed"
+    assert states["int8_static"] == "left_out"  # never silently absent
+    assert [row["name"] for row in written["candidates"][1]["slices"]] == [
+        "label=cat",
+        "label=dog",
+        "label=owl",
+    ]
+    kept = runtimes.load(report / "candidates" / "float16")
+    np.testing.assert_array_equal(kept.predict(records).scores, answer.scores)
     assert written["candidates"][1]["figures"]["examples"] == 60
 
 
@@ -64,3 +81,16 @@ def test_an_original_that_cannot_be_loaded_is_an_error(contract, examples_uri, t
     (tmp_path / "scratch").mkdir()
     with pytest.raises(ServableError, match="The trained model itself cannot be served"):
         rewrite.rewrite(job(Path("/nowhere"), contract, examples_uri, tmp_path / "scratch"))
+
+
+@pytest.mark.parametrize(
+    ("build", "limits", "reason"),
+    [
+        ("hang", Limits(3.0), "it took longer than 3 s"),
+        ("crash", Limits(60.0), r"its process ended with code -11 \(signal 11\)"),
+        ("swallow", Limits(60.0, memory_mb=2000.0), "it took more than 2000 MiB of memory"),
+    ],
+)
+def test_a_candidate_that_goes_wrong_is_lost_alone(build, limits, reason) -> None:
+    with pytest.raises(subprocesses.WorkerFailed, match=reason):
+        subprocesses.run(wrong.GOES[build], None, limits=limits)

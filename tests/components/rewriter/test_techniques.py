@@ -1,4 +1,4 @@
-"""Every technique: same signatures, close answers, loadable with plain TensorFlow."""
+"""Every technique: same signatures, close answers, or a reason why it cannot run."""
 
 from __future__ import annotations
 
@@ -6,35 +6,62 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from components.rewriter import float16
-from components.rewriter.base import TrainedModel
-from components.rewriter.techniques import IDENTITY, TECHNIQUES
+from components.rewriter.base import Calibration, CannotRun, TrainedModel
+from components.rewriter.catalogue import IDENTITY, TECHNIQUES
+from components.rewriter.techniques import BUILDS, constants
 from components.serving import runtimes
 from components.serving.servable import size_bytes, version_folder
 
-# Half precision keeps 11 bits: probabilities move in the third digit.
-TOLERANCE = {IDENTITY: 0.0, "frozen": 1e-5, "float16": 5e-3}
+# On probabilities. Half precision keeps 11 bits, bfloat16 8; int8 256 steps a tensor.
+TOLERANCE = {
+    IDENTITY: 0.0,
+    "frozen": 1e-5,
+    "float16": 5e-3,
+    "bfloat16": 3e-2,
+    "int8_weight_only": 0.1,
+    "int8_dynamic": 0.1,
+    "int8_static": 0.15,
+    "tflite": 1e-5,
+    "tflite_float16": 5e-3,
+    "tflite_dynamic": 0.1,
+    "tflite_int8": 0.15,
+    "onnx": 1e-5,
+    "onnx_int8": 0.15,
+}
+CANNOT = {
+    "compressed": "the model is not pruned",
+    "keras_int8": "there is no .keras model",
+    "keras_int4": "there is no .keras model",
+    "tf_trt_float16": "there is no GPU",
+    "tensorrt_float16": r"its ONNX is built and checked .* the engine step is not verified here",
+    "tensorrt_int8": r"its ONNX is built and checked .* the engine step is not verified here",
+}
 
 
 @pytest.fixture(scope="module")
-def trained(model_uri, contract) -> TrainedModel:
-    return TrainedModel(str(model_uri), contract)
+def trained(model_uri, contract, examples_uri) -> TrainedModel:
+    return TrainedModel(str(model_uri), contract, Calibration(str(examples_uri), "validation"))
 
 
 @pytest.fixture(scope="module")
 def built(trained, tmp_path_factory):
     root = tmp_path_factory.mktemp("built")
-    for name, build in TECHNIQUES.items():
+    for name in TOLERANCE:
         (root / name).mkdir()
-        build(trained, version_folder(root / name))
+        BUILDS[name](trained, version_folder(root / name))
         trained.servable(name).write(root / name)
     return root
 
 
-@pytest.mark.parametrize("name", sorted(TECHNIQUES))
+def test_none_is_left_untested() -> None:
+    assert set(TOLERANCE) | set(CANNOT) == set(TECHNIQUES)
+
+
+@pytest.mark.parametrize("name", sorted(TOLERANCE))
 def test_answers_stay_close_through_both_signatures(built, records, name: str) -> None:
     original, candidate = runtimes.load(built / IDENTITY), runtimes.load(built / name)
     expected, answer = original.predict(records), candidate.predict(records)
+    assert answer.scores.dtype == np.float32
     np.testing.assert_allclose(answer.scores, expected.scores, atol=TOLERANCE[name], rtol=0)
     assert answer.classes.tolist() == expected.classes.tolist() == [["cat", "dog", "owl"]] * len(records)
     images = [
@@ -45,18 +72,103 @@ def test_answers_stay_close_through_both_signatures(built, records, name: str) -
     )
 
 
-def test_float16_is_smaller_than_frozen(built) -> None:
-    assert size_bytes(version_folder(built / "float16")) < size_bytes(version_folder(built / "frozen"))
+@pytest.mark.parametrize("name", sorted(CANNOT))
+def test_what_cannot_run_says_why(trained, tmp_path, name: str) -> None:
+    with pytest.raises(CannotRun, match=CANNOT[name]):
+        BUILDS[name](trained, tmp_path / "version")
+
+
+@pytest.mark.parametrize("name", ["int8_static", "tflite_int8", "onnx_int8"])
+def test_calibration_wants_examples(model_uri, contract, tmp_path, name: str) -> None:
+    with pytest.raises(CannotRun, match="no examples to calibrate on"):
+        BUILDS[name](TrainedModel(str(model_uri), contract), tmp_path / "version")
+
+
+@pytest.mark.parametrize(
+    ("smaller", "larger"),
+    [
+        ("float16", "frozen"),
+        ("bfloat16", "frozen"),
+        ("tflite_float16", "tflite"),
+        ("tflite_dynamic", "tflite"),
+    ],
+)
+def test_what_is_to_be_smaller_is(built, smaller: str, larger: str) -> None:
+    assert size_bytes(version_folder(built / smaller)) < size_bytes(version_folder(built / larger))
 
 
 def test_float16_keeps_constants_that_would_overflow() -> None:
     with tf.Graph().as_default() as graph:
         tf.constant(np.full(64, 1e6, np.float32), name="large")
         tf.constant(np.full(64, 0.5, np.float32), name="small")
-    kinds = {node.name: node.op for node in float16.halve(graph.as_graph_def()).node}
+    stored = constants.stored_as(graph.as_graph_def(), tf.float16)
+    kinds = {node.name: node.op for node in stored.node}
     assert kinds == {"large": "Const", "small/float16": "Const", "small": "Cast"}
 
 
 def test_frozen_keeps_no_variables(built) -> None:
     loaded = tf.saved_model.load(str(version_folder(built / "frozen")))
     assert loaded.signatures["serving_default"].variables == ()
+
+
+def test_pruned_weights_deflate_and_come_back_exactly() -> None:
+    rng = np.random.default_rng(3)
+    weight = rng.normal(size=(64, 64)).astype(np.float32)
+    weight[rng.random(weight.shape) < 0.8] = 0.0
+    with tf.Graph().as_default() as graph:
+        tf.identity(tf.constant(weight, name="pruned"), name="out")
+        tf.constant(rng.normal(size=64).astype(np.float32), name="dense")
+    stored = constants.deflated(graph.as_graph_def(), 0.3)
+    assert {node.name: node.op for node in stored.node}["dense"] == "Const"
+    assert stored.ByteSize() < 0.5 * graph.as_graph_def().ByteSize()
+    with tf.Graph().as_default() as again, tf.compat.v1.Session() as session:
+        tf.import_graph_def(stored, name="")
+        np.testing.assert_array_equal(session.run(again.get_tensor_by_name("out:0")), weight)
+
+
+def test_a_folder_for_triton_has_its_configuration(built) -> None:
+    text = (version_folder(built / "onnx") / "config.pbtxt").read_text()
+    assert 'backend: "onnxruntime"' in text
+    assert 'input [ { name: "inputs" data_type: TYPE_FP32 dims: [ 8, 8, 1 ] } ]' in text
+    assert 'output [ { name: "scores" data_type: TYPE_FP32 dims: [ 3 ] } ]' in text
+
+
+@pytest.mark.parametrize(("name", "share"), [("keras_int8", 0.5), ("keras_int4", 0.4)])
+def test_keras_quantizes_dense_models(tmp_path, contract, make_example, name: str, share: float) -> None:
+    """On a model of numbers through dense layers, with its `.keras` file beside the SavedModel."""
+    from dataclasses import replace
+
+    import keras
+
+    from modules import export
+
+    keras.utils.set_random_seed(5)
+    model = keras.Sequential(
+        [keras.Input((16,)), keras.layers.Dense(256, activation="relu"), keras.layers.Dense(128),
+         keras.layers.Dense(3, activation="softmax")]
+    )  # fmt: skip
+    spec = {"x": tf.io.FixedLenFeature([16], tf.float32)}
+    export.save(
+        str(tmp_path / "Format-Serving"),
+        model,
+        ["a", "b", "c"],
+        {"serving_default": lambda raw: tf.io.parse_example(raw, spec)["x"]},
+    )
+    model.save(tmp_path / "model.keras")
+    dense = replace(
+        contract,
+        signatures={"serving_default": contract.signatures["serving_default"]},
+        keras_model="model.keras",
+    )
+    trained = TrainedModel(str(tmp_path), dense)
+    for made in (IDENTITY, name):
+        (tmp_path / made).mkdir()
+        BUILDS[made](trained, version_folder(tmp_path / made))
+        trained.servable(made).write(tmp_path / made)
+    rng = np.random.default_rng(7)
+    asked = [make_example(x=rng.normal(size=16).tolist()) for _ in range(20)]
+    original, quantized = (runtimes.load(tmp_path / made).predict(asked).scores for made in (IDENTITY, name))
+    np.testing.assert_allclose(quantized, original, atol=0.1 if name == "keras_int8" else 0.3)
+    assert size_bytes(version_folder(tmp_path / name)) < share * size_bytes(
+        version_folder(tmp_path / IDENTITY)
+    )

@@ -9,7 +9,7 @@ import pytest
 
 from components.errors import ServableError
 from components.rewriter.base import TrainedModel
-from components.rewriter.techniques import TECHNIQUES
+from components.rewriter.techniques import BUILDS
 from components.serving import runtimes
 from components.serving.servable import Servable, Signature, version_folder
 
@@ -17,7 +17,7 @@ from components.serving.servable import Servable, Signature, version_folder
 @pytest.fixture
 def servable(model_uri, contract, tmp_path):
     trained = TrainedModel(str(model_uri), contract)
-    TECHNIQUES["identity"](trained, version_folder(tmp_path))
+    BUILDS["identity"](trained, version_folder(tmp_path))
     trained.servable("identity").write(tmp_path)
     return tmp_path
 

@@ -15,7 +15,7 @@ from tensorflow_serving.apis import prediction_log_pb2
 
 from components.errors import PushError, ServableError
 from components.rewriter.base import TrainedModel
-from components.rewriter.techniques import TECHNIQUES
+from components.rewriter.techniques import BUILDS
 from components.serving import examples, manifest, runtimes
 from components.serving.client import ModelClient, ServerError
 from components.serving.servable import version_folder
@@ -28,7 +28,7 @@ from tests.components.serving.server.running_server import Clients, free_ports, 
 def servable(model_uri, contract, tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("servable")
     trained = TrainedModel(str(model_uri), contract)
-    TECHNIQUES["frozen"](trained, version_folder(folder))
+    BUILDS["frozen"](trained, version_folder(folder))
     trained.servable("frozen").write(folder)
     return folder
 

@@ -29,15 +29,28 @@ def whole(encoded: bytes, height: int, width: int, channels: int = 3) -> np.ndar
 
 
 @pytest.mark.parametrize(
-    ("size", "reductions"),
-    [((63, 200), 0), ((64, 64), 1), ((127, 999), 1), ((128, 200), 2), ((256, 256), 3), ((1000, 900), 3)],
+    ("size", "shrink"),
+    [((63, 200), 1), ((64, 64), 2), ((127, 999), 3), ((128, 200), 4), ((256, 256), 8), ((1000, 900), 28)],
 )
-def test_only_what_is_needed_is_decoded(size: tuple[int, int], reductions: int) -> None:
+def test_only_what_is_needed_is_decoded(size: tuple[int, int], shrink: int) -> None:
     encoded = tf.constant(jpeg(*size))
-    assert int(decode._reduction(encoded, 32, 32)) == reductions
+    assert int(decode._shrink(encoded, 32, 32)) == shrink
     pixels = decode.decode_image(encoded, height=32, width=32, channels=3).numpy()
-    # Levels of 255: what is left out is above what the result can show.
+    # Levels of 255: what is left out is finer than what the result can show.
     assert np.abs(pixels - whole(encoded.numpy(), 32, 32)).mean() < 1.5
+
+
+def test_fine_patterns_do_not_alias(png) -> None:
+    """Lines of one pixel become grey, whichever decoder halves the image how often."""
+    lines = np.zeros((256, 256, 3), np.uint8)
+    lines[::2] = 255
+    buffer = io.BytesIO()
+    Image.fromarray(lines).save(buffer, format="JPEG", quality=95)
+    for encoded in (buffer.getvalue(), png(lines)):
+        for side in (32, 60, 120):
+            pixels = decode.decode_image(tf.constant(encoded), height=side, width=side, channels=3).numpy()
+            inner = pixels[2:-2, 2:-2]
+            assert inner.min() > 100 and inner.max() < 156, (side, inner.min(), inner.max())
 
 
 def test_grey_and_colour_go_into_each_other() -> None:

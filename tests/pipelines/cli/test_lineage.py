@@ -94,7 +94,7 @@ def test_a_folder_that_is_no_workspace(command: str, tmp_path, capsys) -> None:
 def test_diff_tells_data_from_nothing(headrace_on, recorded) -> None:
     code, out, _ = headrace_on("diff", recorded.runs[0], recorded.runs[0])
     assert (code, out) == (0, "Nothing differs but times and costs.\n")
-    code, out, _ = headrace_on("diff", recorded.runs[0], recorded.runs[1], "--format", "json")
+    code, out, _ = headrace_on("diff", recorded.runs[0], recorded.runs[1], "--output", "json")
     found = json.loads(out)
     assert code == 0
     assert found[0]["section"] == "data"

@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from pipelines.report import statistics
+from pipelines.report.features import features
 from pipelines.report.page import page
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
@@ -92,3 +94,13 @@ def test_it_fits_a_phone(tmp_path, html) -> None:
     found = probed(document)
     assert (found["inner"], found["wide"]) == (390, [])
     assert found["width"] <= 390
+
+
+@pytest.mark.parametrize("width", [1200, 390])
+def test_the_page_of_statistics_fits_too(tmp_path, full_view, width: int) -> None:
+    text = statistics.page("taxi-1", features(full_view), made_at=0.0)
+    document, log = run(tmp_path, text.replace("feature-0", "node-Trainer"), width)
+    assert "CONSOLE" not in log, log
+    found = probed(document)
+    assert (found["inner"], found["wide"]) == (width, [])
+    assert found["width"] <= width

@@ -1,0 +1,13 @@
+"""keras_int4: dense layers with int4 weights, by Keras's own `quantize`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from components.rewriter.base import TrainedModel
+from components.rewriter.techniques import keras_quantized
+
+
+def build(trained: TrainedModel, folder: Path) -> None:
+    """Writes the SavedModel."""
+    keras_quantized.build(trained, folder, "int4")

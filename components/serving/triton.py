@@ -1,0 +1,40 @@
+"""Triton's `config.pbtxt`, as text. Standard library only.
+
+config(backend="tensorrt", inputs={"x": ("float32", [28, 28])}, outputs={"scores": ("float32", [10])})
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+CONFIG_FILE = "config.pbtxt"
+MAX_BATCH = 64
+
+Tensors = Mapping[str, tuple[str, Sequence[int]]]
+"""Name -> data type and shape without the batch; -1 for any size."""
+
+_TYPES = {"float32": "TYPE_FP32", "float16": "TYPE_FP16", "int32": "TYPE_INT32", "int64": "TYPE_INT64"}
+
+
+def config(*, backend: str, inputs: Tensors, outputs: Tensors) -> str:
+    """The configuration of a model that takes batches of up to 64; Triton fills batches by itself.
+
+    The model's name is left out: Triton takes its folder's.
+    """
+    return "\n".join(
+        [
+            f'backend: "{backend}"',
+            f"max_batch_size: {MAX_BATCH}",
+            *_tensors("input", inputs),
+            *_tensors("output", outputs),
+            "dynamic_batching { }",
+            "",
+        ]
+    )
+
+
+def _tensors(kind: str, tensors: Tensors) -> list[str]:
+    return [
+        f'{kind} [ {{ name: "{name}" data_type: {_TYPES[dtype]} dims: [ {", ".join(map(str, shape))} ] }} ]'
+        for name, (dtype, shape) in tensors.items()
+    ]
