@@ -1,13 +1,15 @@
 # make run    sets up, then runs the default experiment end to end
 # make test   sets up, then runs all tests
 # make check  format, lint, types
+# make endure the long tests of endurance: kills and edits by the hundred; hours
+# make audit  looks the locked packages up among known vulnerabilities; needs a network
 # make lock   resolves requirements.lock anew
 # make clean  removes .venv, caches and the default workspace
 SHELL := /bin/bash
 PYTHON_BIN := .venv/bin/python
 OUR_CODE := pipelines components modules tests bench tools setup.py
 
-.PHONY: run test unit check format lock clean setup
+.PHONY: run test unit check format lock clean setup endure audit
 
 setup:
 	@tools/setup_venv.sh
@@ -20,6 +22,13 @@ test: setup
 
 unit: setup
 	$(PYTHON_BIN) -m pytest -m "not e2e"
+
+endure: setup
+	$(PYTHON_BIN) -m tests.endure.edits --edits 500 --seed 1
+	$(PYTHON_BIN) -m tests.endure.kills --kills 200 --seed 1
+
+audit: setup
+	@tools/audit.sh
 
 check: setup
 	$(PYTHON_BIN) -m ruff format --check $(OUR_CODE)

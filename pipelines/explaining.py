@@ -10,19 +10,16 @@ would be registered with now with its latest execution that ended well.
 from __future__ import annotations
 
 import json
-import sqlite3
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pipelines import compiling, digests, fingerprint, plans
+from pipelines import backups, compiling, digests, fingerprint, plans
 from pipelines.compiling import Options
 from pipelines.config import Experiment
 from pipelines.lineage import store as lineage
-from pipelines.lineage.locking import exclusive
 from pipelines.lineage.store import NodeRecord, Store
 from pipelines.run import template_of
 from pipelines.runners import cached, look, payloads
@@ -66,7 +63,8 @@ def explain(
     ir = compiling.for_run(template, _RUN_ID)
     with tempfile.TemporaryDirectory(prefix="headrace-") as scratch:
         files = RunFiles(Path(scratch), Path(scratch, "metadata.db"))
-        _copy(workspace.metadata_path, files.metadata_path)
+        if workspace.metadata_path.exists():
+            backups.copy(workspace.metadata_path, files.metadata_path)
         # Whatever TFX makes for executions goes there too; it is no part of a key.
         ir.runtime_spec.pipeline_root.field_value.string_value = scratch
         found = cached.looked_up(ir, files, (), lambda: None)
@@ -75,17 +73,6 @@ def explain(
         with Store(files.metadata_path) as store:
             history = _History(store, experiment, workspace, template)
             return [_verdict(item.pipeline_node, found, history) for item in ir.nodes]
-
-
-def _copy(source: Path, target: Path) -> None:
-    if not source.exists():
-        return
-    with (
-        exclusive(source),
-        closing(sqlite3.connect(source)) as before,
-        closing(sqlite3.connect(target)) as after,
-    ):
-        before.backup(after)
 
 
 class _History:

@@ -30,6 +30,7 @@ from pipelines.run import (
     carry_out,
     interruptible,
     template_of,
+    while_waiting,
 )
 from pipelines.runners import leftovers
 from pipelines.runners.files import RunFiles
@@ -61,7 +62,9 @@ def resume(name: str, workspace: Workspace, progress: Progress) -> Outcome:
     folder = workspace.run_folder(record.run_id)
     with leases.taken(folder) as lease, interruptible():
         progress.begun(record.run_id)
-        return carry_out(_part(record, workspace, lease, progress), progress, began)
+        template, key = _unchanged(record, workspace, progress)
+        with plans.one_at_a_time(workspace, key, lambda: while_waiting(progress, lease)):
+            return carry_out(_part(record, workspace, template, lease), progress, began)
 
 
 def unfinished_like(experiment: Experiment, options: Options, workspace: Workspace) -> str | None:
@@ -87,14 +90,27 @@ def _find(name: str, workspace: Workspace) -> RunRecord:
         return wanted[0] if wanted else store.find_run(name)
 
 
-def _part(record: RunRecord, workspace: Workspace, lease: leases.Lease, progress: Progress) -> Part:
-    """What is left of a run, with the record set to going on."""
-    experiment = Experiment.model_validate(json.loads(str(record.details["config"])))
-    options = _options(record)
-    folder = workspace.run_folder(record.run_id)
+def _unchanged(record: RunRecord, workspace: Workspace, progress: Progress) -> tuple[Any, str]:
+    """The compiled pipeline of a run, and its key.
+
+    Raises:
+        ConfigError: it would be compiled otherwise now.
+    """
+    experiment = _experiment(record)
     template = _template(record, workspace)
-    _, now = template_of(experiment, workspace, options, progress.loading)
+    key, now = template_of(experiment, workspace, _options(record), progress.loading)
     _check_unchanged(template, now, record.run_id)
+    return template, key
+
+
+def _experiment(record: RunRecord) -> Experiment:
+    return Experiment.model_validate(json.loads(str(record.details["config"])))
+
+
+def _part(record: RunRecord, workspace: Workspace, template: Any, lease: leases.Lease) -> Part:
+    """What is left of a run, with the record set to going on."""
+    experiment, options = _experiment(record), _options(record)
+    folder = workspace.run_folder(record.run_id)
     ir = compiling.for_run(template, record.run_id)
     if options.from_node or options.to_node:
         compiling.mark_partial(ir, experiment, workspace, options)

@@ -110,9 +110,16 @@ class Store:
         """Opens or makes the store.
 
         Raises:
-            WorkspaceError: the file is no metadata store.
+            WorkspaceError: the file is no metadata store, or cannot be written.
         """
-        self._lock.__enter__()
+        try:
+            self._lock.__enter__()
+        except OSError as error:
+            raise WorkspaceError(
+                f"The metadata store cannot be written: {error.strerror}",
+                place=str(self._path),
+                remedy="ML Metadata needs to write even to read: make the workspace writable.",
+            ) from error
         try:
             self._store = self._connect()
         except BaseException:
@@ -239,7 +246,9 @@ class Store:
             if "NotFound" in type(error).__name__:
                 return []
             raise
-        return sorted(map(_run_record, contexts), key=lambda run: run.started, reverse=True)
+        # By the order in which they were recorded: clocks go back.
+        newest_first = sorted(contexts, key=lambda context: context.id, reverse=True)
+        return list(map(_run_record, newest_first))
 
     def find_run(self, name: str) -> RunRecord:
         """A run by its id, a unique prefix of it, or `latest`.

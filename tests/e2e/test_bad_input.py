@@ -159,7 +159,7 @@ def test_a_damaged_metadata_store(run, tmp_path, write_tfrecord, records) -> Non
     path = write_tfrecord(tmp_path / "data" / "a.tfrecord", records)
     (tmp_path / "workspace").mkdir()
     (tmp_path / "workspace" / "metadata.db").write_text("this is no database" * 100)
-    assert_user_error(run(path), "The metadata store cannot be opened", "metadata.db", "backup")
+    assert_user_error(run(path), "The metadata store is damaged", "metadata.db", "backup")
 
 
 @pytest.fixture
