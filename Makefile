@@ -3,13 +3,14 @@
 # make check  format, lint, types
 # make endure the long tests of endurance: kills and edits by the hundred; hours
 # make audit  looks the locked packages up among known vulnerabilities; needs a network
+# make reference  writes docs/experiment.md and its schema
 # make lock   resolves requirements.lock anew
 # make clean  removes .venv, caches and the default workspace
 SHELL := /bin/bash
 PYTHON_BIN := .venv/bin/python
 OUR_CODE := pipelines components modules tests bench tools setup.py
 
-.PHONY: run test unit check format lock clean setup endure audit
+.PHONY: run test unit check format lock clean setup endure audit reference
 
 setup:
 	@tools/setup_venv.sh
@@ -38,6 +39,10 @@ check: setup
 format: setup
 	$(PYTHON_BIN) -m ruff format $(OUR_CODE)
 	$(PYTHON_BIN) -m ruff check --fix $(OUR_CODE)
+
+reference: setup
+	$(PYTHON_BIN) -m pipelines.cli.main schema-file -o docs/experiment.schema.json
+	$(PYTHON_BIN) -m pipelines.cli.main schema-file --page -o docs/experiment.md
 
 lock:
 	@tools/setup_venv.sh lock

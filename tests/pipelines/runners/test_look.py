@@ -114,13 +114,14 @@ HARM = {
 }
 
 
-@pytest.mark.parametrize("harm", HARM)
-def test_outputs_that_are_not_what_was_published_are_a_miss(chain, harm: str) -> None:
+def test_outputs_that_are_not_what_was_published_are_a_miss(chain) -> None:
+    """One harm after another, each to the output that the last one made necessary."""
     chain.run()
-    chain.run()
-    HARM[harm](chain.output("copy"))
-    assert chain.run() == {"make": "cached", "copy": "complete"}
-    assert chain.output("copy").read_text() == "a"
+    for name, harm in HARM.items():
+        harm(chain.output("copy"))
+        assert chain.run() == {"make": "cached", "copy": "complete"}, name
+        assert chain.output("copy").read_text() == "a"
+    os.utime(chain.output("copy"), (1.0, 1.0))
     assert chain.run() == {"make": "cached", "copy": "cached"}
 
 
@@ -134,12 +135,6 @@ def test_an_older_sound_output_is_taken_before_a_newer_damaged_one(chain) -> Non
     second.unlink()
     assert chain.run()["copy"] == "cached"
     assert chain.output("copy") == first
-
-
-def test_a_touched_output_is_still_a_hit(chain) -> None:
-    chain.run()
-    os.utime(chain.output("copy"), (1.0, 1.0))
-    assert chain.run() == {"make": "cached", "copy": "cached"}
 
 
 def test_tfx_still_takes_outputs_by_their_folder_alone(tmp_path) -> None:
@@ -157,9 +152,9 @@ def test_tfx_components_still_import_all_that_is_heavy() -> None:
     folder = Path(tfx.__file__).parent / "components"
 
     def imported(path: Path) -> set[str]:
-        tree = ast.parse(path.read_text())
-        plain = {alias.name for node in tree.body if isinstance(node, ast.Import) for alias in node.names}
-        return plain | {str(node.module) for node in tree.body if isinstance(node, ast.ImportFrom)}
+        nodes = list(ast.walk(ast.parse(path.read_text())))
+        plain = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
+        return plain | {str(node.module) for node in nodes if isinstance(node, ast.ImportFrom)}
 
     assert "tfx.components.evaluator.component" in imported(folder / "__init__.py")
     assert "tensorflow_model_analysis" in imported(folder / "evaluator" / "component.py")
