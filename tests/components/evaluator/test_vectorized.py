@@ -171,3 +171,59 @@ def test_what_only_tfma_does_is_left_to_it(monkeypatch, tmp_path, make_example, 
     pipeline = beam.Pipeline(runner="FnApiRunner")
     with pytest.raises(ServableError, match="does not do the metric '_multi_class_confusion_matrices'"):
         analyze.analyze(pipeline, [str(file)], models, config, "label", str(tmp_path / "p"), "vectorized")
+
+
+class FakeRegression(FakeRuntime):
+    """Answers with the number that stands in the record."""
+
+    def __init__(self, key: str) -> None:
+        from components.serving.servable import Servable, Signature
+
+        self._key = key
+        self.servable = Servable("fake", "identity", (), (Signature("s", "examples"),), "outputs", "")
+
+    def predict(self, raw, signature=None):
+        import tensorflow as tf
+
+        from components.serving.runtimes import Answer
+
+        found = [tf.train.Example.FromString(item).features.feature[self._key] for item in raw]
+        values = np.array([item.float_list.value[0] for item in found], np.float32)
+        return Answer(values, np.zeros((len(raw), 0), object))
+
+
+def test_errors_of_numbers_are_tfmas(monkeypatch, tmp_path, make_example, write_tfrecord) -> None:
+    import apache_beam as beam
+
+    from components.evaluator import analyze
+    from pipelines import evaluation
+    from pipelines.config import Experiment
+
+    monkeypatch.setattr(predict.runtimes, "load", FakeRegression)
+    rng = np.random.default_rng(4)
+    rows = [
+        {"label": float(label), "mine": float(label + rng.normal()), "other": float(label + 2 * rng.normal())}
+        for label in rng.normal(50, 20, 60)
+    ]
+    file = write_tfrecord(tmp_path / "a.gz", [make_example(**row) for row in rows], "GZIP")
+    experiment = Experiment.model_validate(
+        {
+            "name": "e",
+            "data": {"path": "x", "label": "label"},
+            "model": {"family": "tabular", "task": "regression"},
+            "evaluation": {"max_error": 0.5},
+        }
+    )
+    found = {}
+    for engine in ("tfma", "vectorized"):
+        config = analyze.parse_config(evaluation.eval_config(experiment), has_baseline=True)
+        output = str(tmp_path / engine)
+        with beam.Pipeline(runner="FnApiRunner") as pipeline:
+            models = predict.Models("mine", "other")
+            analyze.analyze(pipeline, [str(file)], models, config, "label", output, engine)
+        found[engine] = analyze.summarize(output, has_baseline=True)
+    for model in ("candidate", "baseline"):
+        theirs, ours = (found[engine]["metrics"][model]["overall"] for engine in ("tfma", "vectorized"))
+        assert ours == pytest.approx(theirs, abs=1e-5, rel=1e-6)
+        assert {"mean_absolute_error", "mean_squared_error", "example_count"} <= set(ours)
+    assert found["tfma"]["failures"] == found["vectorized"]["failures"] != []
