@@ -14,8 +14,11 @@ from __future__ import annotations
 import contextlib
 import json
 import time
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
+
+from pydantic import ValidationError
 
 from pipelines import compiling, errors, leases, plans, recovery
 from pipelines.config import Experiment, to_json
@@ -83,11 +86,21 @@ def _find(name: str, workspace: Workspace) -> RunRecord:
     with Store(workspace.metadata_path) as store:
         runs = store.runs()
         if name == LATEST:
-            wanted = [run for run in runs if run.state in UNFINISHED] or runs
+            wanted = list(_open(runs)) or runs
         else:
             wanted = [run for run in runs if run.experiment == name]
         # By its id where it is no experiment's name; an error names what there is.
         return wanted[0] if wanted else store.find_run(name)
+
+
+def _open(runs: list[RunRecord]) -> Iterator[RunRecord]:
+    """Unfinished runs that no later run of the same experiment has made pointless; newest first."""
+    finished = set()
+    for run in runs:
+        if run.state not in UNFINISHED:
+            finished.add(run.experiment)
+        elif run.experiment not in finished:
+            yield run
 
 
 def _unchanged(record: RunRecord, workspace: Workspace, progress: Progress) -> tuple[Any, str]:
@@ -96,8 +109,11 @@ def _unchanged(record: RunRecord, workspace: Workspace, progress: Progress) -> t
     Raises:
         ConfigError: it would be compiled otherwise now.
     """
-    experiment = _experiment(record)
     template = _template(record, workspace)
+    try:
+        experiment = _experiment(record)
+    except ValidationError as error:
+        raise _changed(record.run_id, ["settings that are no longer known"]) from error
     key, now = template_of(experiment, workspace, _options(record), progress.loading)
     _check_unchanged(template, now, record.run_id)
     return template, key
@@ -167,8 +183,12 @@ def _check_unchanged(before: Any, now: Any, run_id: str) -> None:
     old, new = plans.settings_of(before), plans.settings_of(now)
     changed = [name for name in new if old.get(name) != new[name]] + [name for name in old if name not in new]
     if changed:
-        raise errors.ConfigError(
-            "The code, data or settings of this run have changed since it began",
-            place=f"{run_id}: {', '.join(changed)}",
-            remedy="Start a new run: nodes that have not changed are taken from the cache.",
-        )
+        raise _changed(run_id, changed)
+
+
+def _changed(run_id: str, what: Sequence[str]) -> errors.ConfigError:
+    return errors.ConfigError(
+        "The code, data or settings of this run have changed since it began",
+        place=f"{run_id}: {', '.join(what)}",
+        remedy="Start a new run: nodes that have not changed are taken from the cache.",
+    )
