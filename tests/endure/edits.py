@@ -23,6 +23,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from pipelines import fingerprint
 from pipelines.lineage.store import NodeRecord, Store
 from tests.endure import chain
 from tests.endure.chain import CODE, INPUTS, State
@@ -50,6 +51,8 @@ class Project:
         self._damaged: set[Path] = set()
         self._latest: dict[str, Path] = {}
         self._runs = 0
+        # Once, whatever is installed meanwhile.
+        self.packages = dict(fingerprint.environment())
         (self.workspace / "runs").mkdir(parents=True)
         chain.write(self.root, self.state)
 
@@ -239,7 +242,7 @@ def _run(project: Project, run_id: str) -> None:
     from tfx.dsl.compiler import compiler, constants
     from tfx.orchestration.portable import runtime_parameter_utils
 
-    from pipelines import digests, fingerprint
+    from pipelines import digests
     from pipelines.runners import cached
     from pipelines.runners.files import RunFiles
     from pipelines.runners.local import LocalRunner
@@ -249,7 +252,7 @@ def _run(project: Project, run_id: str) -> None:
     # Bytecode is taken for its source's by seconds and size, and edits here are quicker.
     sys.dont_write_bytecode = True
     digests.remember_in(project.workspace)
-    versions = {**fingerprint.environment(), "numpy": project.state.version}
+    versions = {**project.packages, "numpy": project.state.version}
     fingerprint.environment = lambda: versions  # type: ignore[assignment]
     ir = compiler.Compiler().compile(chain.pipeline(project.root, project.workspace, project.state))
     runtime_parameter_utils.substitute_runtime_parameter(
