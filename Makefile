@@ -1,16 +1,18 @@
 # make run    sets up, then runs the default experiment end to end
-# make test   sets up, then runs all tests
+# make test   sets up, then runs the tests, but for those that take minutes
+# make slow   sets up, then runs those
 # make check  format, lint, types
 # make endure the long tests of endurance: kills and edits by the hundred; hours
 # make audit  looks the locked packages up among known vulnerabilities; needs a network
 # make reference  writes docs/experiment.md and its schema
 # make lock   resolves requirements.lock anew
+# make profile-page RUN=FOLDER  serves the profiler's page of a traced run
 # make clean  removes .venv, caches and the default workspace
 SHELL := /bin/bash
 PYTHON_BIN := .venv/bin/python
 OUR_CODE := pipelines components modules tests bench tools setup.py
 
-.PHONY: run test unit check format lock clean setup endure audit reference
+.PHONY: run test slow unit check format profile-page lock clean setup endure audit reference
 
 setup:
 	@tools/setup_venv.sh
@@ -19,10 +21,13 @@ run: setup
 	@.venv/bin/headrace run digits
 
 test: setup
-	$(PYTHON_BIN) -m pytest
+	$(PYTHON_BIN) -m pytest -m "not slow"
+
+slow: setup
+	$(PYTHON_BIN) -m pytest -m slow
 
 unit: setup
-	$(PYTHON_BIN) -m pytest -m "not e2e"
+	$(PYTHON_BIN) -m pytest -m "not e2e and not slow"
 
 endure: setup
 	$(PYTHON_BIN) -m tests.endure.edits --edits 500 --seed 1
@@ -40,6 +45,9 @@ format: setup
 	$(PYTHON_BIN) -m ruff format $(OUR_CODE)
 	$(PYTHON_BIN) -m ruff check --fix $(OUR_CODE)
 
+profile-page: setup
+	@tools/profile_page.sh $(RUN)
+
 reference: setup
 	$(PYTHON_BIN) -m pipelines.cli.main schema-file -o docs/experiment.schema.json
 	$(PYTHON_BIN) -m pipelines.cli.main schema-file --page -o docs/experiment.md
@@ -48,5 +56,5 @@ lock:
 	@tools/setup_venv.sh lock
 
 clean:
-	rm -rf .venv workspace build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache bench/results
+	rm -rf .venv .venv-profile workspace build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache bench/results
 	find pipelines components modules tests bench -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -157,10 +157,11 @@ class Bench:
 
     def _nodes(self) -> dict[str, dict[str, float]]:
         """Node -> CPU seconds and memory of the latest run of ours."""
+        from pipelines.lineage.database import Database
         from pipelines.lineage.store import Store
 
         newest = max(self.scratch.glob("ours-*/metadata.db"), key=lambda path: path.stat().st_mtime)
-        with Store(newest) as store:
+        with Store(Database(newest)) as store:
             nodes = store.nodes(store.find_run("latest").run_id)
         return {
             node.node: {key: float(node.properties.get(key, 0)) for key in ("cpu_s", "peak_memory_mb")}

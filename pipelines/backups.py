@@ -1,7 +1,7 @@
 """Copies of a workspace's record, for the day when it is damaged.
 
-    backups.keep(workspace.metadata_path, time.time())     # after a run
-    backups.check(workspace.metadata_path)                 # before one
+    backups.keep(workspace.database.path, time.time())     # after a run
+    backups.check(workspace.database.path)                 # before one
 
 A copy is made when a run has executed something; the latest KEPT stay, in
 `backups/` beside the record. They are ordinary copies: putting one back is

@@ -20,6 +20,7 @@ from pipelines.compiling import Options as Options
 from pipelines.config import Experiment, to_json
 from pipelines.lineage import record
 from pipelines.lineage import store as lineage
+from pipelines.lineage.database import Database
 from pipelines.lineage.sqlite import add_indexes
 from pipelines.runners import cached
 from pipelines.runners.events import FAILED, RETRYING, Event, EventLog
@@ -70,6 +71,7 @@ def run(experiment: Experiment, workspace: Workspace, options: Options, progress
     """
     began = time.time()
     run_id = new_run_id(experiment.name, datetime.now())
+    database = workspace.settle(experiment.metadata)
     recovery.settle_dead(workspace)
     folder = workspace.run_folder(run_id)
     folder.mkdir(parents=True)
@@ -81,9 +83,9 @@ def run(experiment: Experiment, workspace: Workspace, options: Options, progress
         _check_policies(ir, experiment, options)
         if options.from_node or options.to_node:
             compiling.mark_partial(ir, experiment, workspace, options)
-        part = Part(ir, experiment, options, folder, workspace.metadata_path, lease)
+        part = Part(ir, experiment, options, folder, database, lease)
         with plans.one_at_a_time(workspace, key, lambda: while_waiting(progress, lease)):
-            _begin(workspace.metadata_path, run_id, experiment, options, began, key)
+            _begin(database, run_id, experiment, options, began, key, ir)
             return carry_out(part, progress, began)
 
 
@@ -116,7 +118,7 @@ class Part:
         experiment: what it was compiled from.
         options: how to run.
         folder: the run's.
-        metadata_path: of the workspace.
+        database: of the workspace.
         lease: held by this process.
         finished: nodes that ran before.
     """
@@ -125,7 +127,7 @@ class Part:
     experiment: Experiment
     options: Options
     folder: Path
-    metadata_path: Path
+    database: Database
     lease: leases.Lease
     finished: Collection[str] = ()
 
@@ -139,9 +141,9 @@ def carry_out(part: Part, progress: Progress, began: float) -> Outcome:
     progress.planned(compiling.planned(part.ir))
     state, error = _orchestrate(part, progress)
     run_id = part.folder.name
-    summary = _end(part.metadata_path, run_id, state, error)
-    if summary.executed:
-        backups.keep(part.metadata_path, time.time())
+    summary = _end(part.database, run_id, state, error)
+    if summary.executed and part.database.is_file:
+        backups.keep(part.database.path, time.time())
     if error is not None:
         raise error
     final = lineage.REFUSED if summary.refusal else lineage.COMPLETE
@@ -162,11 +164,27 @@ def interruptible() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
-def _begin(path: Path, run_id: str, experiment: Experiment, options: Options, began: float, key: str) -> None:
+def _waits(ir: Any) -> dict[str, list[str]]:
+    """Node -> nodes that come before it, whether it reads from them or only waits for them."""
+    nodes = [item.pipeline_node for item in ir.nodes]
+    return {node.node_info.id: list(node.upstream_nodes) for node in nodes if node.upstream_nodes}
+
+
+def _begin(
+    database: Database,
+    run_id: str,
+    experiment: Experiment,
+    options: Options,
+    began: float,
+    key: str,
+    ir: Any,
+) -> None:
     details = {
         "config": to_json(experiment),
         "compiled": key,
         "runner": options.runner,
+        "upstream": _waits(ir),
+        "folder": str(Path.cwd()),
         "cache": options.cache,
         "from_node": options.from_node,
         "to_node": options.to_node,
@@ -175,15 +193,16 @@ def _begin(path: Path, run_id: str, experiment: Experiment, options: Options, be
         # Asked for before any node is forked, so that nodes need not ask again.
         "surroundings": record.surroundings(),
     }
-    with lineage.Store(path) as store:
+    with lineage.Store(database) as store:
         store.begin_run(run_id, experiment.name, began, details)
     # ML Metadata's own look-ups of a node's run become as fast as ours by them.
-    add_indexes(path)
+    if database.is_file:
+        add_indexes(database.path)
 
 
-def _end(path: Path, run_id: str, state: str, error: errors.HeadraceError | None) -> Summary:
+def _end(database: Database, run_id: str, state: str, error: errors.HeadraceError | None) -> Summary:
     """Records the end; executions that a dead process left running are marked as canceled."""
-    with lineage.Store(path) as store:
+    with lineage.Store(database) as store:
         store.cancel_running(run_id)
         summary = summarize(store, run_id)
         if state == lineage.COMPLETE and summary.refusal:
@@ -231,7 +250,7 @@ def _orchestrate(part: Part, progress: Progress) -> tuple[str, errors.HeadraceEr
 
 def _run_nodes(part: Part, tick: Callable[[], None], progress: Progress) -> bool:
     """Takes what it can from the cache, then runs the rest; True where no node failed."""
-    files = RunFiles(part.folder, part.metadata_path)
+    files = RunFiles(part.folder, part.database)
     if part.options.runner == "beam":
         from pipelines.runners.beam import BeamRunner
 

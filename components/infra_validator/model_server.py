@@ -126,11 +126,12 @@ def serving(root: Path, *, seconds: float, embedded_only: bool = False) -> Itera
     try:
         _wait(process, ModelClient("127.0.0.1", rest_port, timeout_s=5.0), began + seconds, log)
         yield ModelServer(kind, port, rest_port, time.monotonic() - began, process.pid)
-    except Exception as error:
+    except Exception:
         if _was_killed(process):
+            # From None: else the error that it led to would be taken for the reason, and for the user's.
             raise ServerKilledError(
                 f"the model server was ended from outside, by signal {-process.returncode}"
-            ) from error
+            ) from None
         raise
     finally:
         _end(process)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from pipelines.lineage.database import Database
 from pipelines.lineage.store import Store
 from tests import warm
 
@@ -47,7 +48,7 @@ def test_eight_runs_at_once(start, tmp_path, write_tfrecord, make_example, png) 
         pids.append(start(number, *arguments))
     codes = [os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) for pid in pids]
     assert codes == [0] * len(pids), _said(tmp_path, "err")
-    with Store(tmp_path / "w" / "metadata.db") as store:
+    with Store(Database(tmp_path / "w" / "metadata.db")) as store:
         runs = store.runs()
         states = Counter((run.experiment, node.state) for run in runs for node in store.nodes(run.run_id))
     assert {run.state for run in runs} == {"complete"}

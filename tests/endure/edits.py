@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from pipelines import fingerprint
+from pipelines.lineage.database import Database
 from pipelines.lineage.store import NodeRecord, Store
 from tests.endure import chain
 from tests.endure.chain import CODE, INPUTS, State
@@ -82,7 +83,7 @@ class Project:
         if _forked(lambda: _run(self, run_id)):
             self.tally.failed.append(f"{run_id}, after {what}")
             return
-        with Store(self.workspace / "metadata.db") as store:
+        with Store(Database(self.workspace / "metadata.db")) as store:
             found = {node.node: node for node in store.nodes(run_id)}
         expected = self.state.outputs()
         made: dict[str, Path] = {}
@@ -260,7 +261,7 @@ def _run(project: Project, run_id: str) -> None:
     )
     folder = project.workspace / "runs" / run_id
     folder.mkdir()
-    files = RunFiles(folder, project.workspace / "metadata.db")
+    files = RunFiles(folder, Database(project.workspace / "metadata.db"))
     finished = cached.take(ir, files, (), lambda: None)
     assert LocalRunner(files, lambda: None).run_with_ir(ir, finished=finished)
 

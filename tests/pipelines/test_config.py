@@ -104,3 +104,11 @@ def test_settings_and_hyperparameters_have_the_same_names() -> None:
     assert set(stages.Train.model_fields) == set(hparams.field_names(hparams.TrainHparams))
     model = set(stages.ImageModel.model_fields) - {"family"}
     assert model == set(hparams.field_names(hparams.ImageModelHparams))
+
+
+def test_a_bare_on_or_off_is_the_word_and_not_a_truth_value() -> None:
+    """YAML reads them as true and false."""
+    train = config.load("digits", ["train.xla=off", "train.onednn=on", "train.cache=off"]).train
+    assert (train.xla, train.onednn, train.cache) == ("off", "on", "off")
+    with pytest.raises(ConfigError, match="Input should be 'auto', 'memory', 'disk' or 'off'"):
+        config.load("digits", ["train.cache=on"])

@@ -27,7 +27,7 @@ def begin(workspace: Workspace, run_id: str, started: float = 100.0) -> Path:
     folder.mkdir(parents=True)
     (folder / leases.FILE).write_text("{}")
     os.utime(folder / leases.FILE, (500.0, 500.0))
-    with Store(workspace.metadata_path) as store:
+    with Store(workspace.database) as store:
         store.begin_run(run_id, "e", started, {"config": "{}"})
         _running_execution(store, run_id)
     return folder
@@ -43,7 +43,7 @@ def _running_execution(store: Store, run_id: str) -> None:
 
 def states(workspace: Workspace) -> tuple[list[str], list[int]]:
     """States of runs, and of executions."""
-    with Store(workspace.metadata_path) as store:
+    with Store(workspace.database) as store:
         executions = store._store.get_executions()
         return [run.state for run in store.runs()], [item.last_known_state for item in executions]
 
@@ -53,7 +53,7 @@ def test_a_dead_run_is_interrupted_and_nothing_runs_for_ever(workspace) -> None:
     assert recovery.settle_dead(workspace) == ["e-1"]
     assert states(workspace) == (["interrupted"], [pb.Execution.CANCELED])
     assert not (folder / leases.FILE).exists()
-    with Store(workspace.metadata_path) as store:
+    with Store(workspace.database) as store:
         run = store.run("e-1")
     assert run.ended == 500.0  # its last sign of life
     assert "headrace run --resume e-1" in run.details["error"]["remedy"]
@@ -65,10 +65,10 @@ def test_a_living_run_is_left_alone(workspace) -> None:
     (folder / leases.FILE).unlink()
     with leases.taken(folder):
         assert recovery.settle_dead(workspace) == []
-        with Store(workspace.metadata_path) as store:
+        with Store(workspace.database) as store:
             assert recovery.state_of(store.run("e-1"), workspace) == "running"
     assert states(workspace)[0] == ["running"]
-    with Store(workspace.metadata_path) as store:
+    with Store(workspace.database) as store:
         assert recovery.state_of(store.run("e-1"), workspace) == "interrupted"
 
 
@@ -82,7 +82,7 @@ def test_a_run_that_died_before_it_was_recorded(workspace) -> None:
 
 def test_a_run_that_died_after_its_end_was_recorded(workspace) -> None:
     begin(workspace, "e-1")
-    with Store(workspace.metadata_path) as store:
+    with Store(workspace.database) as store:
         store.end_run("e-1", "complete", 200.0, {})
     assert recovery.settle_dead(workspace) == []
     assert states(workspace)[0] == ["complete"]
@@ -91,7 +91,7 @@ def test_a_run_that_died_after_its_end_was_recorded(workspace) -> None:
 @pytest.mark.parametrize("alive", [False, True])
 def test_operations_that_were_killed_are_canceled(workspace, alive: bool) -> None:
     lock = recovery.operations_lock(workspace.root)
-    with Store(workspace.metadata_path) as store:
+    with Store(workspace.database) as store:
         store.begin_operation(lineage.PRUNE, {"model": "m"}, {})
     lock.touch()
     if alive:
@@ -106,14 +106,14 @@ def test_operations_that_were_killed_are_canceled(workspace, alive: bool) -> Non
 
 def test_the_latest_run_is_the_last_begun_though_the_clock_went_back(workspace) -> None:
     for number, started in enumerate((300.0, 200.0, 100.0)):
-        with Store(workspace.metadata_path) as store:
+        with Store(workspace.database) as store:
             store.begin_run(f"e-{number}", "e", started, {})
-    with Store(workspace.metadata_path) as store:
+    with Store(workspace.database) as store:
         assert store.find_run("latest").run_id == "e-2"
 
 
 def test_a_damaged_record_is_told_with_the_copy_to_put_back(workspace) -> None:
-    path = workspace.metadata_path
+    path = workspace.database.path
     begin(workspace, "e-1")
     kept = [backups.keep(path, 1000.0 + number) for number in range(5)]
     assert sum(file.exists() for file in kept) == backups.KEPT
@@ -129,15 +129,15 @@ def test_a_damaged_record_is_told_with_the_copy_to_put_back(workspace) -> None:
 
 
 def test_without_a_copy_the_remedy_says_so(workspace) -> None:
-    workspace.metadata_path.write_bytes(b"this is no database" * 500)
+    workspace.database.path.write_bytes(b"this is no database" * 500)
     with pytest.raises(WorkspaceError, match="not a database") as raised:
-        backups.check(workspace.metadata_path)
+        backups.check(workspace.database.path)
     assert "Move it away" in raised.value.remedy
 
 
 def test_a_copy_is_whole_while_the_record_is_written(workspace) -> None:
     begin(workspace, "e-1")
-    copy = backups.keep(workspace.metadata_path, 0.0)
+    copy = backups.keep(workspace.database.path, 0.0)
     with sqlite3.connect(copy) as connection:
         assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
     assert [path.suffix for path in copy.parent.iterdir()] == [".db"]

@@ -36,7 +36,7 @@ def record(
     folder = workspace.run_folder(run_id)
     folder.mkdir(parents=True)
     (folder / "template.pb").touch()
-    with Store(workspace.metadata_path) as store:
+    with Store(workspace.database) as store:
         details = {"config": settings or to_json(config.load("digits")), "runner": "local", "cache": True}
         store.begin_run(run_id, experiment, 1.0, details)
         if state != "running":

@@ -14,6 +14,7 @@ from tfx.dsl.component.experimental.decorators import component
 from tfx.orchestration.portable import cache_utils, runtime_parameter_utils
 
 from pipelines import digests
+from pipelines.lineage.database import Database
 from pipelines.lineage.store import Store
 from pipelines.runners import cached, look
 from pipelines.runners.local import LocalRunner
@@ -37,7 +38,7 @@ class Chain:
     """Make -> Copy, run in one workspace again and again."""
 
     def __init__(self, folder: Path) -> None:
-        self.folder, self.metadata = folder, folder / "metadata.db"
+        self.folder, self.metadata = folder, Database(folder / "metadata.db")
         self.runs = 0
 
     def compiled(self, text: str):
@@ -49,7 +50,7 @@ class Chain:
             components=[make, copy],
             enable_cache=True,
             metadata_connection_config=tfx_v1.orchestration.metadata.sqlite_metadata_connection_config(
-                str(self.metadata)
+                str(self.metadata.path)
             ),
         )
         ir = compiler.Compiler().compile(pipeline)
