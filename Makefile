@@ -2,6 +2,8 @@
 # make test   sets up, then runs the tests, but for those that take minutes
 # make slow   sets up, then runs those
 # make check  format, lint, types
+# make endure the long tests of endurance: kills and edits by the hundred; hours
+# make audit  looks the locked packages up among known vulnerabilities; needs a network
 # make reference  writes docs/experiment.md and its schema
 # make lock   resolves requirements.lock anew
 # make profile-page RUN=FOLDER  serves the profiler's page of a traced run
@@ -10,7 +12,7 @@ SHELL := /bin/bash
 PYTHON_BIN := .venv/bin/python
 OUR_CODE := pipelines components modules tests bench tools setup.py
 
-.PHONY: run test slow unit check format profile-page lock clean setup reference
+.PHONY: run test slow unit check format profile-page lock clean setup endure audit reference
 
 setup:
 	@tools/setup_venv.sh
@@ -26,6 +28,13 @@ slow: setup
 
 unit: setup
 	$(PYTHON_BIN) -m pytest -m "not e2e and not slow"
+
+endure: setup
+	$(PYTHON_BIN) -m tests.endure.edits --edits 500 --seed 1
+	$(PYTHON_BIN) -m tests.endure.kills --kills 200 --seed 1
+
+audit: setup
+	@tools/audit.sh
 
 check: setup
 	$(PYTHON_BIN) -m ruff format --check $(OUR_CODE)

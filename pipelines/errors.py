@@ -82,5 +82,6 @@ def user_fields(error: BaseException) -> dict[str, str] | None:
         if all(hasattr(current, name) for name in ("headline", "place", "remedy")):
             fields: Any = current
             return {"headline": fields.headline, "place": fields.place, "remedy": fields.remedy}
-        current = current.__cause__ or current.__context__
+        # `raise ... from None` says that what led to it is beside the point.
+        current = current.__cause__ or (None if current.__suppress_context__ else current.__context__)
     return None

@@ -10,15 +10,13 @@ would be registered with now with its latest execution that ended well.
 from __future__ import annotations
 
 import json
-import sqlite3
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pipelines import compiling, digests, fingerprint, plans
+from pipelines import backups, compiling, digests, fingerprint, plans
 from pipelines.compiling import Options
 from pipelines.config import Experiment
 from pipelines.errors import WorkspaceError
@@ -90,15 +88,8 @@ def _copy(database: Database, target: Path) -> None:
             place=database.name,
             remedy="headrace run takes from the cache what it can, and headrace diff says what changed.",
         )
-    source = database.path
-    if not source.exists():
-        return
-    with (
-        database.exclusive(),
-        closing(sqlite3.connect(source)) as before,
-        closing(sqlite3.connect(target)) as after,
-    ):
-        before.backup(after)
+    if database.path.exists():
+        backups.copy(database.path, target)
 
 
 class _History:

@@ -12,12 +12,14 @@ kept pipeline that is missing costs time only.
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import hashlib
 import json
 import os
 import sys
 import tempfile
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -91,7 +93,8 @@ def save(workspace: Workspace, key: str, template: Any) -> Any:
     path.with_suffix(".json").write_text(json.dumps(sources_of(template), sort_keys=True))
     for old in sorted(path.parent.glob("*.pb"), key=_used)[:-KEPT]:
         old.unlink(missing_ok=True)
-        old.with_suffix(".json").unlink(missing_ok=True)
+        for suffix in (".json", ".lock"):
+            old.with_suffix(suffix).unlink(missing_ok=True)
     return template
 
 
@@ -134,6 +137,40 @@ def recorded_sources(workspace: Workspace, key: str) -> dict[str, dict[str, str]
     with contextlib.suppress(OSError, ValueError):
         return dict(json.loads(_path(workspace, key).with_suffix(".json").read_text()))
     return {}
+
+
+@contextlib.contextmanager
+def one_at_a_time(workspace: Workspace, key: str, waiting: Callable[[], None]) -> Iterator[None]:
+    """Lets runs of the very same pipeline in one after another: the later find all in the cache.
+
+    Runs that differ in anything go on side by side. The lock goes with the
+    last process of the run that holds it.
+
+    Args:
+        workspace: where they run.
+        key: of the pipeline.
+        waiting: called ten times a second while another run has the lock.
+    """
+    path = _path(workspace, key).with_suffix(".lock")
+    path.parent.mkdir(exist_ok=True)
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    try:
+        while not _locked(descriptor):
+            waiting()
+            time.sleep(0.1)
+        yield
+    finally:
+        # For forked children that still have the descriptor, too.
+        fcntl.flock(descriptor, fcntl.LOCK_UN)
+        os.close(descriptor)
+
+
+def _locked(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def _used(path: Path) -> float:

@@ -11,8 +11,8 @@ import contextlib
 import os
 from pathlib import Path
 
-from pipelines import leases
-from pipelines.errors import HeadraceError
+from pipelines import backups, leases
+from pipelines.errors import HeadraceError, WorkspaceError
 from pipelines.lineage import store as lineage
 from pipelines.workspace import Workspace
 
@@ -22,12 +22,18 @@ def settle_dead(workspace: Workspace) -> list[str]:
 
     A workspace that cannot be written is left as it is: `state_of` still says
     what is true.
+
+    Raises:
+        WorkspaceError: the record is damaged.
     """
+    with contextlib.suppress(OSError):  # read-only, so that not even a lock can be taken
+        if workspace.database.is_file:
+            backups.check(workspace.database.path)
     settled = []
-    with contextlib.suppress(OSError):
+    with contextlib.suppress(OSError, WorkspaceError):
         _settle_operations(workspace)
     for folder in leases.left_behind(workspace.runs):
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError, WorkspaceError):
             if _settle(workspace, folder):
                 settled.append(folder.name)
     return settled

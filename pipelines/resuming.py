@@ -14,8 +14,11 @@ from __future__ import annotations
 import contextlib
 import json
 import time
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
+
+from pydantic import ValidationError
 
 from pipelines import compiling, errors, leases, plans, recovery
 from pipelines.config import Experiment, to_json
@@ -30,6 +33,7 @@ from pipelines.run import (
     carry_out,
     interruptible,
     template_of,
+    while_waiting,
 )
 from pipelines.runners import leftovers
 from pipelines.runners.files import RunFiles
@@ -61,7 +65,9 @@ def resume(name: str, workspace: Workspace, progress: Progress) -> Outcome:
     folder = workspace.run_folder(record.run_id)
     with leases.taken(folder) as lease, interruptible():
         progress.begun(record.run_id)
-        return carry_out(_part(record, workspace, lease, progress), progress, began)
+        template, key = _unchanged(record, workspace, progress)
+        with plans.one_at_a_time(workspace, key, lambda: while_waiting(progress, lease)):
+            return carry_out(_part(record, workspace, template, lease), progress, began)
 
 
 def unfinished_like(experiment: Experiment, options: Options, workspace: Workspace) -> str | None:
@@ -80,21 +86,47 @@ def _find(name: str, workspace: Workspace) -> RunRecord:
     with Store(workspace.database) as store:
         runs = store.runs()
         if name == LATEST:
-            wanted = [run for run in runs if run.state in UNFINISHED] or runs
+            wanted = list(_open(runs)) or runs
         else:
             wanted = [run for run in runs if run.experiment == name]
         # By its id where it is no experiment's name; an error names what there is.
         return wanted[0] if wanted else store.find_run(name)
 
 
-def _part(record: RunRecord, workspace: Workspace, lease: leases.Lease, progress: Progress) -> Part:
-    """What is left of a run, with the record set to going on."""
-    experiment = Experiment.model_validate(json.loads(str(record.details["config"])))
-    options = _options(record)
-    folder = workspace.run_folder(record.run_id)
+def _open(runs: list[RunRecord]) -> Iterator[RunRecord]:
+    """Unfinished runs that no later run of the same experiment has made pointless; newest first."""
+    finished = set()
+    for run in runs:
+        if run.state not in UNFINISHED:
+            finished.add(run.experiment)
+        elif run.experiment not in finished:
+            yield run
+
+
+def _unchanged(record: RunRecord, workspace: Workspace, progress: Progress) -> tuple[Any, str]:
+    """The compiled pipeline of a run, and its key.
+
+    Raises:
+        ConfigError: it would be compiled otherwise now.
+    """
     template = _template(record, workspace)
-    _, now = template_of(experiment, workspace, options, progress.loading)
+    try:
+        experiment = _experiment(record)
+    except ValidationError as error:
+        raise _changed(record.run_id, ["settings that are no longer known"]) from error
+    key, now = template_of(experiment, workspace, _options(record), progress.loading)
     _check_unchanged(template, now, record.run_id)
+    return template, key
+
+
+def _experiment(record: RunRecord) -> Experiment:
+    return Experiment.model_validate(json.loads(str(record.details["config"])))
+
+
+def _part(record: RunRecord, workspace: Workspace, template: Any, lease: leases.Lease) -> Part:
+    """What is left of a run, with the record set to going on."""
+    experiment, options = _experiment(record), _options(record)
+    folder = workspace.run_folder(record.run_id)
     ir = compiling.for_run(template, record.run_id)
     if options.from_node or options.to_node:
         compiling.mark_partial(ir, experiment, workspace, options)
@@ -164,8 +196,12 @@ def _check_unchanged(before: Any, now: Any, run_id: str) -> None:
     old, new = plans.settings_of(before), plans.settings_of(now)
     changed = [name for name in new if old.get(name) != new[name]] + [name for name in old if name not in new]
     if changed:
-        raise errors.ConfigError(
-            "The code, data or settings of this run have changed since it began",
-            place=f"{run_id}: {', '.join(changed)}",
-            remedy="Start a new run: nodes that have not changed are taken from the cache.",
-        )
+        raise _changed(run_id, changed)
+
+
+def _changed(run_id: str, what: Sequence[str]) -> errors.ConfigError:
+    return errors.ConfigError(
+        "The code, data or settings of this run have changed since it began",
+        place=f"{run_id}: {', '.join(what)}",
+        remedy="Start a new run: nodes that have not changed are taken from the cache.",
+    )

@@ -14,7 +14,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Protocol
 
-from pipelines import compiling, digests, errors, fingerprint, leases, plans, recovery
+from pipelines import backups, compiling, digests, errors, fingerprint, leases, plans, recovery
 from pipelines.compiling import RUNNERS as RUNNERS
 from pipelines.compiling import Options as Options
 from pipelines.config import Experiment, to_json
@@ -38,6 +38,7 @@ class Progress(Protocol):
 
     def begun(self, run_id: str) -> None: ...
     def loading(self) -> None: ...
+    def waiting(self) -> None: ...
     def planned(self, nodes: list[str]) -> None: ...
     def event(self, event: Event) -> None: ...
     def tick(self) -> None: ...
@@ -70,20 +71,28 @@ def run(experiment: Experiment, workspace: Workspace, options: Options, progress
     """
     began = time.time()
     run_id = new_run_id(experiment.name, datetime.now())
-    folder = workspace.run_folder(run_id)
-    folder.mkdir(parents=True)
     database = workspace.settle(experiment.metadata)
     recovery.settle_dead(workspace)
+    folder = workspace.run_folder(run_id)
+    folder.mkdir(parents=True)
     with leases.taken(folder) as lease, interruptible():
         progress.begun(run_id)
         key, template = template_of(experiment, workspace, options, progress.loading)
         (folder / TEMPLATE).write_bytes(template.SerializeToString(deterministic=True))
         ir = compiling.for_run(template, run_id)
+        _check_policies(ir, experiment, options)
         if options.from_node or options.to_node:
             compiling.mark_partial(ir, experiment, workspace, options)
-        _begin(database, run_id, experiment, options, began, key, ir)
         part = Part(ir, experiment, options, folder, database, lease)
-        return carry_out(part, progress, began)
+        with plans.one_at_a_time(workspace, key, lambda: while_waiting(progress, lease)):
+            _begin(database, run_id, experiment, options, began, key, ir)
+            return carry_out(part, progress, began)
+
+
+def while_waiting(progress: Progress, lease: leases.Lease) -> None:
+    """To be called now and then while a run waits for another."""
+    lease.beat()
+    progress.waiting()
 
 
 def template_of(
@@ -133,6 +142,8 @@ def carry_out(part: Part, progress: Progress, began: float) -> Outcome:
     state, error = _orchestrate(part, progress)
     run_id = part.folder.name
     summary = _end(part.database, run_id, state, error)
+    if summary.executed and part.database.is_file:
+        backups.keep(part.database.path, time.time())
     if error is not None:
         raise error
     final = lineage.REFUSED if summary.refusal else lineage.COMPLETE
@@ -255,6 +266,23 @@ def _run_nodes(part: Part, tick: Callable[[], None], progress: Progress) -> bool
 
     runner = LocalRunner(files, tick, part.options.beam_args, policies=_policies(part.experiment))
     return runner.run_with_ir(part.ir, finished=finished)
+
+
+def _check_policies(ir: Any, experiment: Experiment, options: Options) -> None:
+    known = compiling.node_ids(ir)
+    for place in ("retry", "timeouts_s"):
+        named = getattr(experiment, place)
+        for name in named:
+            if name not in known:
+                raise errors.ConfigError(
+                    f"There is no node {name!r}", place=place, remedy=errors.nearest(name, known)
+                )
+        if named and options.runner == "beam":
+            raise errors.ConfigError(
+                "The Beam runner has no tries and time limits for nodes",
+                place=place,
+                remedy="Use --runner local.",
+            )
 
 
 def _policies(experiment: Experiment) -> dict[str, Policy]:

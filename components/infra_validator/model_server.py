@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -83,6 +84,18 @@ def _link_or_copy(source: str, target: str) -> None:
         shutil.copy2(source, target)
 
 
+class ServerKilledError(RuntimeError):
+    """The server was ended from outside, by hand or for want of memory: that says nothing of the model.
+
+    The node fails, and is run again on resume; a refusal would stand in the
+    cache and be taken for the model's.
+    """
+
+
+_FROM_OUTSIDE = (-signal.SIGKILL, -signal.SIGTERM)
+_REAP_S = 0.5
+
+
 @contextlib.contextmanager
 def serving(root: Path, *, seconds: float, embedded_only: bool = False) -> Iterator[ModelServer]:
     """Starts a server on `root` and waits until version 1 is AVAILABLE.
@@ -95,6 +108,7 @@ def serving(root: Path, *, seconds: float, embedded_only: bool = False) -> Itera
     Raises:
         ServableError: the version does not load, or not within `seconds`; the
             message ends with the last line of the server's log.
+        ServerKilledError: it was ended from outside, before or inside the block.
     """
     kind, command = _command(embedded_only)
     port, rest_port = _free_ports()
@@ -112,8 +126,22 @@ def serving(root: Path, *, seconds: float, embedded_only: bool = False) -> Itera
     try:
         _wait(process, ModelClient("127.0.0.1", rest_port, timeout_s=5.0), began + seconds, log)
         yield ModelServer(kind, port, rest_port, time.monotonic() - began, process.pid)
+    except Exception:
+        if _was_killed(process):
+            # From None: else the error that it led to would be taken for the reason, and for the user's.
+            raise ServerKilledError(
+                f"the model server was ended from outside, by signal {-process.returncode}"
+            ) from None
+        raise
     finally:
         _end(process)
+
+
+def _was_killed(process: subprocess.Popen[bytes]) -> bool:
+    """Whether the server has ended by a signal that programs do not give themselves."""
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(_REAP_S)
+    return process.returncode in _FROM_OUTSIDE
 
 
 def _ends_with_us() -> list[str]:

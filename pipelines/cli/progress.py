@@ -36,6 +36,7 @@ class ConsoleProgress:
         self._nodes: dict[str, Event | None] = {}
         self._live: Live | None = None
         self._drawn = 0.0
+        self._told_to_wait = False
 
     def begun(self, run_id: str) -> None:
         self._console.print(f"Run [bold]{run_id}[/bold]", highlight=False)
@@ -43,6 +44,11 @@ class ConsoleProgress:
     def loading(self) -> None:
         if "tfx.components" not in sys.modules:
             self._console.print("Loading TFX (about 15 s)", highlight=False)
+
+    def waiting(self) -> None:
+        if not self._told_to_wait:
+            self._told_to_wait = True
+            self._console.print("Waiting for another run of the very same", highlight=False)
 
     def planned(self, nodes: list[str]) -> None:
         self._nodes = dict.fromkeys(nodes)

@@ -19,7 +19,7 @@ from typing import Any, Self
 
 from ml_metadata.proto import metadata_store_pb2 as pb
 
-from pipelines.errors import NotFoundError, nearest
+from pipelines.errors import NotFoundError, WorkspaceError, nearest
 from pipelines.lineage.database import Database, connected
 
 RUN_TYPE = "HeadraceRun"
@@ -119,13 +119,24 @@ class Store:
         """Opens or makes the store.
 
         Raises:
-            WorkspaceError: the file is no metadata store, or the server cannot be used.
+            WorkspaceError: the file is no metadata store or cannot be written, or the
+                server cannot be used.
         """
         with contextlib.ExitStack() as opened:
-            opened.enter_context(self._database.exclusive())
+            self._lock(opened)
             self._store = opened.enter_context(connected(self._database))
             self._opened = opened.pop_all()
         return self
+
+    def _lock(self, opened: contextlib.ExitStack) -> None:
+        try:
+            opened.enter_context(self._database.exclusive())
+        except OSError as error:
+            raise WorkspaceError(
+                f"The metadata store cannot be written: {error.strerror}",
+                place=str(self._database.path),
+                remedy="ML Metadata needs to write even to read: make the workspace writable.",
+            ) from error
 
     def __exit__(self, *exception: object) -> None:
         self._store = None
@@ -228,7 +239,9 @@ class Store:
     def runs(self) -> list[RunRecord]:
         """All runs, newest first."""
         contexts = known_or_none(lambda: self._store.get_contexts_by_type(RUN_TYPE)) or []
-        return sorted(map(_run_record, contexts), key=lambda run: run.started, reverse=True)
+        # By the order in which they were recorded: clocks go back.
+        newest_first = sorted(contexts, key=lambda context: context.id, reverse=True)
+        return list(map(_run_record, newest_first))
 
     def find_run(self, name: str) -> RunRecord:
         """A run by its id, a unique prefix of it, or `latest`.

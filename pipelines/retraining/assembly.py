@@ -31,6 +31,9 @@ class Lines:
     def loading(self) -> None:
         return None
 
+    def waiting(self) -> None:
+        return None
+
     def planned(self, nodes: list[str]) -> None:
         return None
 

@@ -188,6 +188,9 @@ class _Telling:
     def loading(self) -> None:
         self._inner.loading()
 
+    def waiting(self) -> None:
+        self._inner.waiting()
+
     def planned(self, nodes: list[str]) -> None:
         self._inner.planned(nodes)
 

@@ -46,6 +46,7 @@ class LocalRunner(tfx_runner.IrBasedRunner):
         beam_args: Sequence[str] = (),
         parallel: int | None = None,
         policies: Mapping[str, Policy] | None = None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Makes the runner.
 
@@ -55,6 +56,7 @@ class LocalRunner(tfx_runner.IrBasedRunner):
             beam_args: Beam options for every Beam component.
             parallel: nodes at a time; the number of cores when not given.
             policies: node -> when it is tried again and how long it may take.
+            clock: seconds, by which time limits count.
         """
         super().__init__()
         self._files = files
@@ -62,6 +64,7 @@ class LocalRunner(tfx_runner.IrBasedRunner):
         self._beam_args = tuple(beam_args)
         self._parallel = parallel or os.cpu_count() or 1
         self._policies = policies or {}
+        self._clock = clock
         self._log = events.EventLog(files.folder)
 
     def run_with_ir(
@@ -120,7 +123,7 @@ class LocalRunner(tfx_runner.IrBasedRunner):
         reader = events.EventLog(self._files.folder, from_now_on=True)
         pid = processes.fork(work, node.log_path(self._files.folder, name))
         limit = self._policies.get(name, Policy()).timeout_s
-        deadline = time.monotonic() + delay_s + limit if limit is not None else math.inf
+        deadline = self._clock() + delay_s + limit if limit is not None else math.inf
         return _Try(pid, name, number, deadline, reader)
 
     def _try_again(self, pipeline: Any, tried: _Try, failure: events.Event, running: dict[int, _Try]) -> bool:
@@ -138,7 +141,7 @@ class LocalRunner(tfx_runner.IrBasedRunner):
             ended = []
             for pid, tried in running.items():
                 reaped, status = os.waitpid(pid, os.WNOHANG)
-                late = not reaped and time.monotonic() > tried.deadline
+                late = not reaped and self._clock() > tried.deadline
                 if late:
                     processes.terminate([pid])
                 if reaped or late:

@@ -159,7 +159,7 @@ def test_a_damaged_metadata_store(run, tmp_path, write_tfrecord, records) -> Non
     path = write_tfrecord(tmp_path / "data" / "a.tfrecord", records)
     (tmp_path / "workspace").mkdir()
     (tmp_path / "workspace" / "metadata.db").write_text("this is no database" * 100)
-    assert_user_error(run(path), "The metadata store cannot be opened", "metadata.db", "backup")
+    assert_user_error(run(path), "The metadata store is damaged", "metadata.db", "backup")
 
 
 @pytest.fixture
@@ -211,3 +211,37 @@ def test_a_disk_that_fills_up_in_the_middle(
     assert_user_error(done, "The disk is full; node ExampleGen could not write")
     filler.unlink()
     assert run(path, workspace=disk / "w").code == 0
+
+
+def test_a_workspace_that_became_read_only(
+    run, headrace, tmp_path, write_tfrecord, records, small_disk
+) -> None:
+    """No run begins; what was recorded can still be listed, or a command says what it needs."""
+    disk = small_disk(600)
+    path = write_tfrecord(tmp_path / "data" / "a.tfrecord", records)
+    assert run(path, workspace=disk / "w").code == 0
+    subprocess.run(["mount", "-o", "remount,ro", str(disk)], check=True)
+    assert_user_error(run(path, workspace=disk / "w"), "The workspace cannot be written", "--workspace")
+    listed = headrace("runs", "--workspace", str(disk / "w"))
+    assert listed.code == 2 or "complete" in listed.out, listed.err
+    shown = headrace("show", "latest", "--workspace", str(disk / "w"))
+    assert_user_error(shown, "The metadata store cannot be written", "metadata.db")
+    subprocess.run(["mount", "-o", "remount,rw", str(disk)], check=True)
+    assert run(path, workspace=disk / "w").code == 0
+
+
+def test_a_record_that_is_damaged_in_the_middle(run, headrace, tmp_path, write_tfrecord, records) -> None:
+    """The error names the copy that the first run left; with it in place all goes on."""
+    path = write_tfrecord(tmp_path / "data" / "a.tfrecord", records)
+    assert run(path).code == 0
+    record = tmp_path / "workspace" / "metadata.db"
+    damaged = bytearray(record.read_bytes())
+    damaged[8192:65536] = os.urandom(65536 - 8192)
+    record.write_bytes(damaged)
+    failed = run(path)
+    assert_user_error(failed, "The metadata store is damaged", str(record), "cp ")
+    command = failed.err.partition("put back: ")[2] or failed.err.partition("copy back: ")[2]
+    source, target = command.partition("cp ")[2].split(";")[0].split()
+    assert target == str(record)
+    record.write_bytes(Path(source).read_bytes())
+    assert run(path).code == 0

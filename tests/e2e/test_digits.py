@@ -26,7 +26,7 @@ from pipelines.errors import NotFoundError
 from pipelines.lineage.store import Store
 from pipelines.summary import RESOLVERS
 from tests.components.serving.server.running_server import free_ports
-from tests.conftest import ROOT
+from tests.conftest import ROOT, SECRETS
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.e2e
@@ -420,3 +420,26 @@ def test_bulk_answers_as_the_model_was_evaluated(headrace, first, nodes, workspa
     done = headrace("bulk", "digits", str(examples), str(tmp_path / "out"), "--workspace", str(workspace))
     assert done.code == 0, done.err
     assert "Answered    357 inputs with version 2 of digits" in done.out
+
+
+def test_no_secret_of_the_environment_is_written_anywhere(headrace, first, workspace) -> None:
+    """Record, logs, artifacts, pushed models and a report, after all the runs above."""
+    report = headrace("report", "latest", "--workspace", str(workspace))
+    assert report.code == 0, report.err
+    planted = [value.encode() for value in SECRETS.values()]
+    files = [path for path in workspace.rglob("*") if path.is_file()]
+    assert len(files) > 100
+    found = [path for path in files if any(secret in path.read_bytes() for secret in planted)]
+    assert found == []
+    assert not any(value in first.out + first.err + report.out for value in SECRETS.values())
+
+
+def test_explain_cache_says_what_has_changed(headrace, first, workspace) -> None:
+    arguments = ("explain-cache", "digits", "--workspace", str(workspace))
+    done = headrace(*arguments)
+    assert done.code == 0, done.err
+    assert len(re.findall(r" hit ", done.out)) == 11, done.out
+    done = headrace(*arguments, "--set", "infra.examples=11")
+    assert re.search(r"InfraValidator +miss +examples_count: \d+ -> 11", done.out), done.out
+    assert re.search(r"Pusher +miss +after InfraValidator", done.out), done.out
+    assert len(re.findall(r" hit ", done.out)) == 9, done.out

@@ -9,24 +9,25 @@ from pathlib import Path
 from ml_metadata.proto import metadata_store_pb2 as pb
 
 from pipelines import digests
+from pipelines.lineage.database import Database
 from pipelines.lineage.store import NodeRecord, RunRecord, Store
 from pipelines.runners import payloads
 from pipelines.summary import RESOLVERS
 
 
 def runs(workspace: Path) -> list[RunRecord]:
-    with Store(workspace / "metadata.db") as store:
+    with Store(Database(workspace / "metadata.db")) as store:
         return store.runs()
 
 
 def nodes(workspace: Path, run_id: str) -> list[NodeRecord]:
-    with Store(workspace / "metadata.db") as store:
+    with Store(Database(workspace / "metadata.db")) as store:
         return store.nodes(run_id)
 
 
 def active_executions(workspace: Path) -> list[int]:
     """Executions of any kind that count as running."""
-    with Store(workspace / "metadata.db") as store:
+    with Store(Database(workspace / "metadata.db")) as store:
         active = (pb.Execution.RUNNING, pb.Execution.NEW)
         return [item.id for item in store._store.get_executions() if item.last_known_state in active]
 
@@ -65,7 +66,7 @@ def _output_faults(node: NodeRecord) -> list[str]:
 
 def _left_over(workspace: Path) -> list[str]:
     """Output folders that no published artifact names."""
-    with Store(workspace / "metadata.db") as store:
+    with Store(Database(workspace / "metadata.db")) as store:
         known = {Path(item.uri) for item in store._store.get_artifacts()}
     folders = (workspace / "artifacts").glob("*/*/*/*")
     return [

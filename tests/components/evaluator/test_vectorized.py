@@ -52,7 +52,7 @@ def random_records(make_example, count: int, seed: int) -> list[bytes]:
     return records
 
 
-CLASSES = {"binarize": {"class_ids": {"values": [0, 2]}}}
+CLASSES = {"binarize": {"class_ids": {"values": [2]}}}
 METRICS = [
     {
         "metrics": [
@@ -63,7 +63,7 @@ METRICS = [
                     {
                         "slicing_specs": [{}, {"feature_keys": ["hour"]}],
                         "threshold": {
-                            "value_threshold": {"lower_bound": 0.72},
+                            "value_threshold": {"lower_bound": 0.85},
                             "change_threshold": {"direction": "HIGHER_IS_BETTER", "absolute": -0.001},
                         },
                     }
@@ -76,17 +76,7 @@ METRICS = [
     },
     {
         **CLASSES,
-        "metrics": [
-            {"class_name": name}
-            for name in (
-                "AUC",
-                "AUCPrecisionRecall",
-                "BinaryAccuracy",
-                "Precision",
-                "Recall",
-                "CalibrationPlot",
-            )
-        ],
+        "metrics": [{"class_name": name} for name in ("AUC", "Precision", "CalibrationPlot")],
     },
 ]
 SLICES = [{}, {"feature_keys": ["label"]}, {"feature_keys": ["day"]}, {"feature_keys": ["hour", "day"]}]
@@ -101,7 +91,7 @@ def results(monkeypatch, tmp_path, make_example, write_tfrecord):
     from components.evaluator import analyze
 
     monkeypatch.setattr(predict.runtimes, "load", FakeRuntime)
-    records = random_records(make_example, 400, seed=3)
+    records = random_records(make_example, 120, seed=3)
     files = [str(write_tfrecord(tmp_path / f"{part}.gz", records[part::2], "GZIP")) for part in range(2)]
 
     def go(*, baseline: bool):
@@ -140,9 +130,8 @@ def values_of(metrics) -> dict[tuple[str, str], float]:
     }
 
 
-@pytest.mark.parametrize("baseline", [False, True])
-def test_both_engines_say_the_same(results, baseline: bool) -> None:
-    found = results(baseline=baseline)
+def test_both_engines_say_the_same(results) -> None:
+    found = results(baseline=True)
     theirs, ours = (values_of(found[engine]["metrics"]) for engine in ("tfma", "vectorized"))
     assert set(ours) == set(theirs)
     assert len(theirs) > 200
@@ -152,16 +141,12 @@ def test_both_engines_say_the_same(results, baseline: bool) -> None:
         if not (math.isclose(value, ours[key], abs_tol=1e-6) or (math.isnan(value) and math.isnan(ours[key])))
     }
     assert wrong == {}
-
-
-def test_both_engines_bless_alike(results) -> None:
-    found = results(baseline=True)
-    theirs, ours = (found[engine]["validation"] for engine in ("tfma", "vectorized"))
-    assert ours.validation_ok == theirs.validation_ok is False
+    validations = [found[engine]["validation"].validation_ok for engine in ("tfma", "vectorized")]
+    assert validations == [False, False]
     failures = [sorted(found[engine]["summary"]["failures"]) for engine in ("tfma", "vectorized")]
     assert failures[0] == failures[1] != []
     slices = [{str(item.slice_key) for item in result["plots"]} for result in found.values()]
-    assert slices[0] == slices[1]
+    assert slices[0] == slices[1] != set()
 
 
 def test_what_only_tfma_does_is_left_to_it(monkeypatch, tmp_path, make_example, write_tfrecord) -> None:
@@ -186,3 +171,59 @@ def test_what_only_tfma_does_is_left_to_it(monkeypatch, tmp_path, make_example, 
     pipeline = beam.Pipeline(runner="FnApiRunner")
     with pytest.raises(ServableError, match="does not do the metric '_multi_class_confusion_matrices'"):
         analyze.analyze(pipeline, [str(file)], models, config, "label", str(tmp_path / "p"), "vectorized")
+
+
+class FakeRegression(FakeRuntime):
+    """Answers with the number that stands in the record."""
+
+    def __init__(self, key: str) -> None:
+        from components.serving.servable import Servable, Signature
+
+        self._key = key
+        self.servable = Servable("fake", "identity", (), (Signature("s", "examples"),), "outputs", "")
+
+    def predict(self, raw, signature=None):
+        import tensorflow as tf
+
+        from components.serving.runtimes import Answer
+
+        found = [tf.train.Example.FromString(item).features.feature[self._key] for item in raw]
+        values = np.array([item.float_list.value[0] for item in found], np.float32)
+        return Answer(values, np.zeros((len(raw), 0), object))
+
+
+def test_errors_of_numbers_are_tfmas(monkeypatch, tmp_path, make_example, write_tfrecord) -> None:
+    import apache_beam as beam
+
+    from components.evaluator import analyze
+    from pipelines import evaluation
+    from pipelines.config import Experiment
+
+    monkeypatch.setattr(predict.runtimes, "load", FakeRegression)
+    rng = np.random.default_rng(4)
+    rows = [
+        {"label": float(label), "mine": float(label + rng.normal()), "other": float(label + 2 * rng.normal())}
+        for label in rng.normal(50, 20, 60)
+    ]
+    file = write_tfrecord(tmp_path / "a.gz", [make_example(**row) for row in rows], "GZIP")
+    experiment = Experiment.model_validate(
+        {
+            "name": "e",
+            "data": {"path": "x", "label": "label"},
+            "model": {"family": "tabular", "task": "regression"},
+            "evaluation": {"max_error": 0.5},
+        }
+    )
+    found = {}
+    for engine in ("tfma", "vectorized"):
+        config = analyze.parse_config(evaluation.eval_config(experiment), has_baseline=True)
+        output = str(tmp_path / engine)
+        with beam.Pipeline(runner="FnApiRunner") as pipeline:
+            models = predict.Models("mine", "other")
+            analyze.analyze(pipeline, [str(file)], models, config, "label", output, engine)
+        found[engine] = analyze.summarize(output, has_baseline=True)
+    for model in ("candidate", "baseline"):
+        theirs, ours = (found[engine]["metrics"][model]["overall"] for engine in ("tfma", "vectorized"))
+        assert ours == pytest.approx(theirs, abs=1e-5, rel=1e-6)
+        assert {"mean_absolute_error", "mean_squared_error", "example_count"} <= set(ours)
+    assert found["tfma"]["failures"] == found["vectorized"]["failures"] != []

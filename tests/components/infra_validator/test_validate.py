@@ -146,6 +146,27 @@ with model_server.serving(Path(sys.argv[1], "root"), seconds=60):
 """
 
 
+def test_a_server_that_is_killed_says_nothing_of_the_model(request_of, judged, monkeypatch) -> None:
+    """The node fails and can run again; a refusal would stay in the cache."""
+
+    def kill_and_ask(*_: object) -> None:
+        psutil.Process(pids[0]).kill()
+        raise ServableError("the server does not answer")
+
+    pids: list[int] = []
+    monkeypatch.setattr(ask, "Grpc", lambda port: pids.append(_listener(port)) or ask_nothing)
+    ask_nothing = type("Nothing", (), {"close": lambda self: None})()
+    monkeypatch.setattr(validate, "_answer_faults", kill_and_ask)
+    with pytest.raises(model_server.ServerKilledError, match="by signal 9"):
+        validate.validate(request_of, judged, Limits(seconds=120.0))
+
+
+def _listener(port: int) -> int:
+    """The process that listens on a port."""
+    connections = psutil.net_connections("tcp")
+    return next(item.pid for item in connections if item.status == "LISTEN" and item.laddr.port == port)
+
+
 def test_a_server_does_not_outlive_a_validator_that_is_killed(tmp_path) -> None:
     done = subprocess.run([sys.executable, "-c", SERVE_AND_DIE, str(tmp_path)], cwd=ROOT, check=False)
     assert done.returncode == -signal.SIGKILL

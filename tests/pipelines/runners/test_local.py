@@ -18,8 +18,10 @@ from pipelines.runners.beam import BeamRunner
 from pipelines.runners.events import EventLog
 from pipelines.runners.local import LocalRunner
 from pipelines.runners.node import RunFiles
+from pipelines.runners.policy import Policy
 
-Parameter = tfx.dsl.components.Parameter
+Parameter, OutputArtifact = tfx.dsl.components.Parameter, tfx.dsl.components.OutputArtifact
+standard_artifacts = tfx.types.standard_artifacts
 
 
 @component
@@ -36,6 +38,21 @@ def Crash(folder: Parameter[str]):
 @component
 def Fail(folder: Parameter[str]):
     raise ValueError("this went wrong")
+
+
+@component
+def FailTwice(folder: Parameter[str], how: Parameter[str], out: OutputArtifact[standard_artifacts.Schema]):
+    """Fails in its first two tries, having written something; then ends well."""
+    tries = len(list(Path(folder).glob("try-*")))
+    Path(folder, f"try-{tries}").touch()
+    if tries < 2:
+        Path(out.uri, f"left by {tries}").touch()
+        if how == "hang":
+            signal.pause()
+        elif how == "crash":
+            os.kill(os.getpid(), signal.SIGKILL)
+        raise ConnectionError("not now")
+    Path(out.uri, "whole").touch()
 
 
 @component
@@ -125,3 +142,45 @@ def test_a_second_run_is_cached(run, tmp_path) -> None:
     ok, last, _ = run([node], run_id="r-2")
     assert ok
     assert last["one"].state == "cached"
+
+
+@pytest.mark.parametrize(
+    ("how", "policy"),
+    [
+        ("raise", Policy(count=2, backoff_s=0.01, on=("ConnectionError",))),
+        ("raise", Policy(count=2, backoff_s=0.01, on=("OSError",))),
+        ("crash", Policy(count=2, backoff_s=0.01)),
+        ("hang", Policy(count=2, backoff_s=0.01, timeout_s=50.0)),
+    ],
+)
+def test_a_node_is_tried_again_and_leaves_no_halves(run, tmp_path, how: str, policy: Policy) -> None:
+    node = FailTwice(folder=str(tmp_path), how=how).with_id("node")
+
+    def clock() -> float:
+        """The time limit passes when a try that hangs has begun."""
+        return 100.0 * min(len(list(tmp_path.glob("try-*"))), 2) if how == "hang" else 0.0
+
+    ok, last, states = run([node], policies={"node": policy}, clock=clock)
+    assert ok, last
+    assert states == {"node": "complete"}  # three tries, one execution
+    assert sorted(path.name for path in tmp_path.glob("try-*")) == ["try-0", "try-1", "try-2"]
+    (output,) = (tmp_path / "root" / "node" / "out").iterdir()
+    assert [path.name for path in output.iterdir()] == ["whole"]
+    told = [event.state for event in EventLog(tmp_path / "r-1").new()]
+    assert told == ["running", "failed", "retrying"] * 2 + ["running", "complete"]
+
+
+@pytest.mark.parametrize(
+    ("how", "policy", "headline"),
+    [
+        ("raise", Policy(count=1, backoff_s=0.01, on=("error",)), "ConnectionError: not now"),
+        ("raise", Policy(count=5, on=("crash", "timeout")), "ConnectionError: not now"),
+        ("hang", Policy(timeout_s=0.5), "Node node took longer than 0.5 s, and was ended"),
+    ],
+)
+def test_in_the_end_a_node_has_failed(run, tmp_path, how: str, policy: Policy, headline: str) -> None:
+    node = FailTwice(folder=str(tmp_path), how=how).with_id("node")
+    ok, last, _ = run([node], policies={"node": policy})
+    assert not ok
+    assert last["node"].state == "failed"
+    assert headline in last["node"].error["headline"]

@@ -1,0 +1,63 @@
+"""Several runs on one workspace at once: of the very same, and of others."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from pipelines.lineage.database import Database
+from pipelines.lineage.store import Store
+from tests import warm
+
+pytestmark = pytest.mark.e2e
+
+SAME, OTHERS = 4, 4
+
+
+@pytest.fixture
+def start(tmp_path, monkeypatch):
+    """Starts a command in a forked child of this process; returns its process id."""
+    import pipelines.create
+    import pipelines.runners.local  # noqa: F401
+
+    def go(number: int, *arguments: str) -> int:
+        pid = os.fork()
+        if not pid:
+            streams = {name: str(tmp_path / f"{name}-{number}") for name in ("out", "err")}
+            warm.child({"args": list(arguments), "cwd": str(tmp_path), **streams})
+        return pid
+
+    return go
+
+
+def test_eight_runs_at_once(start, tmp_path, write_tfrecord, make_example, png) -> None:
+    """Four of the very same execute once between them; four others go on beside them; no lock error."""
+    records = [make_example(image=png(level), label="ab"[level % 2]) for level in range(120)]
+    path = write_tfrecord(tmp_path / "data" / "a.tfrecord", records)
+    pids = []
+    for number in range(SAME + OTHERS):
+        name = "same" if number < SAME else f"other-{number}"
+        file = tmp_path / f"{name}.yaml"
+        file.write_text(
+            f"data: {{path: {path}}}\nmodel: {{height: 8, width: 8, channels: 1, filters: [8]}}\n"
+        )
+        arguments = ("run", str(file), "--workspace", str(tmp_path / "w"), "--to", "ExampleGen")
+        pids.append(start(number, *arguments))
+    codes = [os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) for pid in pids]
+    assert codes == [0] * len(pids), _said(tmp_path, "err")
+    with Store(Database(tmp_path / "w" / "metadata.db")) as store:
+        runs = store.runs()
+        states = Counter((run.experiment, node.state) for run in runs for node in store.nodes(run.run_id))
+    assert {run.state for run in runs} == {"complete"}
+    assert states.pop(("same", "complete")) == 1
+    assert states.pop(("same", "cached")) == SAME - 1
+    assert set(states.values()) == {1} and {state for _, state in states} == {"complete"}
+    assert "Waiting for another run of the very same" in _said(tmp_path, "out")
+    assert list((tmp_path / "w" / "runs").glob("*/lease")) == []
+
+
+def _said(folder: Path, stream: str) -> str:
+    return "\n".join(path.read_text() for path in sorted(folder.glob(f"{stream}-*")))

@@ -1,0 +1,47 @@
+"""Short seeded samples of the endurance tests; `make endure` runs the long ones."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from tests.endure import edits, kills, state
+
+
+def test_seeded_edits_give_no_stale_hit(tmp_path) -> None:
+    """10 edits, each followed by a real run of four real nodes."""
+    tally = edits.endure(tmp_path, edits=10, seed=11)
+    assert tally.failed == []
+    assert tally.stale == []
+    assert tally.needless == []
+    assert tally.cached > 10 and tally.executed > 4
+    assert sum(tally.edits.values()) == 10
+
+
+def test_moments_are_drawn_by_the_seed() -> None:
+    drawn = [[kills.Moment.draw(random.Random(seed)) for _ in range(3)] for seed in (5, 5, 6)]
+    assert drawn[0] == drawn[1] != drawn[2]
+
+
+@pytest.mark.e2e
+def test_the_chain_survives_seeded_kills(headrace, tmp_path) -> None:
+    """The program, then a node, then the model server are killed; each time the run is resumed."""
+    rng = random.Random(2)
+    undisturbed = kills.Chain(headrace, tmp_path / "undisturbed")
+    undisturbed.run([])
+    assert undisturbed.check() == []
+    run_id = state.runs(undisturbed.workspace)[0].run_id
+    reference = state.weights(undisturbed.workspace, run_id)
+    chain = kills.Chain(headrace, tmp_path / "killed", reference)
+    chain.run(
+        [
+            kills.Moment("program", "ExampleGen", rng.uniform(0, 1)),
+            kills.Moment("program", "Trainer", rng.uniform(4, 9)),
+            kills.Moment("node", "Evaluator", rng.uniform(0, 5)),
+            kills.Moment("server", "InfraValidator", 0.0),
+            kills.Moment("program", "Pusher", rng.uniform(0, 0.5)),
+        ]
+    )
+    assert chain.check() == []
+    assert len(chain.killed) >= 4  # the last may come too late
