@@ -20,6 +20,17 @@ def test_columns_are_brought_into_another_order() -> None:
     np.testing.assert_allclose(predict.reorder(scores, ["c", "x", "a"], NAMES), [[0.7, 0.0, 0.1]])
 
 
+NUMBER = Servable("fake", "identity", (), (Signature("s", "examples"),), "outputs", "")
+
+
+def models_at(folder: Path, servable: Servable, *, baseline: bool) -> predict.Models:
+    """Servables that are their manifests alone, for fake runtimes to load."""
+    for name in ("mine", "other"):
+        (folder / name).mkdir(exist_ok=True)
+        servable.write(folder / name)
+    return predict.Models(str(folder / "mine"), str(folder / "other") if baseline else "")
+
+
 class FakeRuntime:
     """Answers with the scores that stand in the record, as a model that knows classes a, b, c."""
 
@@ -60,10 +71,7 @@ def evaluate(request, monkeypatch, tmp_path, make_example, write_tfrecord):
             {"name": "e", "data": {"source": "digits"}, "evaluation": settings}
         )
         config = analyze.parse_config(evaluation.eval_config(experiment), has_baseline=baseline)
-        for name in ("mine", "other"):
-            (tmp_path / name).mkdir(exist_ok=True)
-            SERVABLE.write(tmp_path / name)
-        models = predict.Models(str(tmp_path / "mine"), str(tmp_path / "other") if baseline else "")
+        models = models_at(tmp_path, SERVABLE, baseline=baseline)
         file = write_tfrecord(tmp_path / "data" / "records.gz", records, "GZIP")
         with beam.Pipeline(runner="FnApiRunner") as pipeline:
             used = analyze.analyze(
@@ -120,12 +128,6 @@ def test_a_class_the_model_does_not_know_is_always_wrong(evaluate) -> None:
 class FakeNumbers(FakeRuntime):
     """Answers with the number that stands in the record."""
 
-    def __init__(self, key: str) -> None:
-        from components.serving.servable import Servable, Signature
-
-        self._key = key
-        self.servable = Servable("fake", "identity", (), (Signature("s", "examples"),), "outputs", "")
-
     def predict(self, raw, signature=None):
         from components.serving.runtimes import Answer
 
@@ -133,9 +135,9 @@ class FakeNumbers(FakeRuntime):
         return Answer(values[:, 0], np.empty((len(raw), 0), object))
 
 
-@pytest.fixture
-def evaluate_numbers(monkeypatch, tmp_path, make_example):
-    """Runs TFMA on (label, candidate's answer, baseline's answer) rows of a regression."""
+@pytest.fixture(params=["tfma", "vectorized"])
+def evaluate_numbers(request, monkeypatch, tmp_path, make_example, write_tfrecord):
+    """Evaluates, by either engine, (label, candidate's answer, baseline's answer) rows of a regression."""
     import apache_beam as beam
 
     from components.evaluator import analyze
@@ -155,10 +157,10 @@ def evaluate_numbers(monkeypatch, tmp_path, make_example):
             }
         )
         config = analyze.parse_config(evaluation.eval_config(experiment), has_baseline=baseline)
-        models = predict.Models("mine", "other" if baseline else "")
+        models = models_at(tmp_path, NUMBER, baseline=baseline)
+        file = write_tfrecord(tmp_path / "data" / "records.gz", records, "GZIP")
         with beam.Pipeline(runner="FnApiRunner") as pipeline:
-            data = pipeline | beam.Create(records)
-            analyze.analyze(pipeline, data, models, config, "price", str(tmp_path))
+            analyze.analyze(pipeline, [str(file)], models, config, "price", str(tmp_path), request.param)
         return analyze.summarize(str(tmp_path), has_baseline=baseline)
 
     return go

@@ -11,7 +11,13 @@ import pytest
 
 from components.evaluator import predict
 from components.evaluator.slices import Column, slices_of
-from tests.components.evaluator.test_evaluate import NAMES, FakeRuntime
+from tests.components.evaluator.test_evaluate import (
+    NAMES,
+    NUMBER,
+    SERVABLE,
+    FakeRuntime,
+    models_at,
+)
 
 DAYS = ["mon", "tue", "wed"]
 
@@ -107,7 +113,7 @@ def results(monkeypatch, tmp_path, make_example, write_tfrecord):
         for engine in ("tfma", "vectorized"):
             config = analyze.parse_config(json.dumps(raw), has_baseline=baseline)
             output = str(tmp_path / engine)
-            models = predict.Models("mine", "other" if baseline else "")
+            models = models_at(tmp_path, SERVABLE, baseline=baseline)
             with beam.Pipeline(runner="FnApiRunner") as pipeline:
                 analyze.analyze(pipeline, files, models, config, "label", output, engine)
             found[engine] = {
@@ -164,7 +170,8 @@ def test_what_only_tfma_does_is_left_to_it(monkeypatch, tmp_path, make_example, 
             "metrics_specs": [{"metrics": [{"class_name": "MultiClassConfusionMatrixPlot"}]}],
         }
     )
-    config, models = analyze.parse_config(raw, has_baseline=False), predict.Models("mine", "")
+    config = analyze.parse_config(raw, has_baseline=False)
+    models = models_at(tmp_path, SERVABLE, baseline=False)
     with beam.Pipeline(runner="FnApiRunner") as pipeline:
         used = analyze.analyze(pipeline, [str(file)], models, config, "label", str(tmp_path / "o"), "auto")
     assert used == "tfma"
@@ -175,12 +182,6 @@ def test_what_only_tfma_does_is_left_to_it(monkeypatch, tmp_path, make_example, 
 
 class FakeRegression(FakeRuntime):
     """Answers with the number that stands in the record."""
-
-    def __init__(self, key: str) -> None:
-        from components.serving.servable import Servable, Signature
-
-        self._key = key
-        self.servable = Servable("fake", "identity", (), (Signature("s", "examples"),), "outputs", "")
 
     def predict(self, raw, signature=None):
         import tensorflow as tf
@@ -219,7 +220,7 @@ def test_errors_of_numbers_are_tfmas(monkeypatch, tmp_path, make_example, write_
         config = analyze.parse_config(evaluation.eval_config(experiment), has_baseline=True)
         output = str(tmp_path / engine)
         with beam.Pipeline(runner="FnApiRunner") as pipeline:
-            models = predict.Models("mine", "other")
+            models = models_at(tmp_path, NUMBER, baseline=True)
             analyze.analyze(pipeline, [str(file)], models, config, "label", output, engine)
         found[engine] = analyze.summarize(output, has_baseline=True)
     for model in ("candidate", "baseline"):
