@@ -36,6 +36,7 @@ TRAIN, VALIDATION, TEST = inputs.SPLITS
 # Functions that TFX runs, by dotted path; a family of models has one of each.
 PREPROCESSING_FN = "modules.{family}.preprocessing.preprocessing_fn"
 RUN_FN = "modules.{family}.trainer.run_fn"
+MODEL_MODULE = "modules.{family}.model"
 
 _NAMED_WEIGHTS = ("none", "imagenet")
 
@@ -257,6 +258,7 @@ def _rewriter(experiment: Experiment, trainer: Any, examples: channel.BaseChanne
             scores=names.OUTPUT_VALUES if regression else names.OUTPUT_SCORES,
             classes="" if regression else names.OUTPUT_CLASSES,
             keras_model=names.KERAS_MODEL,
+            modules=(MODEL_MODULE.format(family=experiment.model.family), *user_code.modules_of(experiment)),
         ),
         split=VALIDATION,
         calibration_split=TRAIN,

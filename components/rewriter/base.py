@@ -64,6 +64,8 @@ class Contract:
         keras_model: the `.keras` file, relative to the model's artifact folder;
             empty where there is none.
         modules: modules to import before that file is read, which register its layers.
+        tensors: signature, input and output name of a signature that takes the core's
+            tensor, which SavedModels keep; empty where there is none.
     """
 
     core: str
@@ -74,6 +76,7 @@ class Contract:
     classes: str
     keras_model: str = ""
     modules: tuple[str, ...] = ()
+    tensors: tuple[str, ...] = ()
 
     def to_json(self) -> str:
         return json.dumps(asdict(self))
@@ -82,7 +85,7 @@ class Contract:
     def from_json(cls, text: str) -> Self:
         raw = json.loads(text)
         raw["signatures"] = {name: tuple(value) for name, value in raw["signatures"].items()}
-        raw["modules"] = tuple(raw["modules"])
+        raw["modules"], raw["tensors"] = tuple(raw["modules"]), tuple(raw["tensors"])
         return cls(**raw)
 
 
@@ -191,7 +194,15 @@ class TrainedModel:
                 self.contract.classes: tf.tile(row, [tf.shape(scores)[0], 1]),
             }
 
-        self._write(module, folder, finish)
+        self._write(module, folder, finish, self._tensor_signature(core))
+
+    def _tensor_signature(self, core: Core) -> dict[str, Any]:
+        if not self.contract.tensors:
+            return {}
+        name, input_name, output = self.contract.tensors
+        tensor = self.core.inputs[0]
+        spec = tf.TensorSpec(tensor.shape, tensor.dtype, name=input_name)
+        return {name: tf.function(lambda value: {output: core(value)}, input_signature=[spec])}
 
     def write_tensor_model(self, folder: Path, write: Callable[[Path], None], file: str) -> None:
         """Writes a version folder for a format that takes tensors.
@@ -201,7 +212,7 @@ class TrainedModel:
             write: writes the model file.
             file: its name.
         """
-        self._write(tf.Module(), folder / PREPROCESSING, lambda tensor: {CORE_INPUT: tensor})
+        self._write(tf.Module(), folder / PREPROCESSING, lambda tensor: {CORE_INPUT: tensor}, {})
         (folder / LABELS_FILE).write_text("".join(f"{name}\n" for name in self.class_names))
         write(folder / file)
 
@@ -216,7 +227,11 @@ class TrainedModel:
         tf.saved_model.save(module, str(folder), {SIGNATURE_TENSORS: serve}, _NO_GRADIENTS)
 
     def _write(
-        self, module: tf.Module, folder: Path, finish: Callable[[tf.Tensor], dict[str, tf.Tensor]]
+        self,
+        module: tf.Module,
+        folder: Path,
+        finish: Callable[[tf.Tensor], dict[str, tf.Tensor]],
+        more: Mapping[str, Any],
     ) -> None:
         before = getattr(self._loaded, self.contract.preprocessing)
         module.preprocessing = before
@@ -227,7 +242,7 @@ class TrainedModel:
             )
             for name, (function, input_name) in self.contract.signatures.items()
         }
-        tf.saved_model.save(module, str(folder), signatures, _NO_GRADIENTS)
+        tf.saved_model.save(module, str(folder), {**signatures, **more}, _NO_GRADIENTS)
 
 
 def _after(preprocess: Core, finish: Callable[[tf.Tensor], dict[str, tf.Tensor]]) -> Callable[..., Any]:
