@@ -12,7 +12,7 @@ disagreement counts as a loss.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -122,11 +122,9 @@ def _own_contract(request: Request, folder: Path) -> Contract:
     """The contract with those signatures that this export has."""
     known = foreign.signatures_of(folder)
     kept = {name: value for name, value in request.signatures.items() if name in known}
-    ours = request.ours
-    keras = ours.keras_model if (folder.parent / ours.keras_model).is_file() else ""
-    return Contract(
-        ours.core, ours.class_names, ours.preprocessing, kept, ours.scores, ours.classes, keras, ours.modules
-    )
+    keras = request.ours.keras_model
+    has_keras = (folder.parent / keras).is_file()
+    return replace(request.ours, signatures=kept, keras_model=keras if has_keras else "")
 
 
 def _write_splits(folder: Path, records: Sequence[bytes]) -> None:

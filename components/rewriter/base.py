@@ -85,7 +85,8 @@ class Contract:
     def from_json(cls, text: str) -> Self:
         raw = json.loads(text)
         raw["signatures"] = {name: tuple(value) for name, value in raw["signatures"].items()}
-        raw["modules"], raw["tensors"] = tuple(raw["modules"]), tuple(raw["tensors"])
+        for name in ("modules", "tensors"):
+            raw[name] = tuple(raw.get(name, ()))
         return cls(**raw)
 
 

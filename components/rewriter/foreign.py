@@ -95,9 +95,8 @@ def adapt(folder: Path, signature: str, target: Path, class_names: Sequence[str]
 
     setattr(module, _BEFORE, before)
     before.preprocess_examples = tf.function(parse, input_signature=[tf.TensorSpec([None], tf.string)])
-    module.core = tf.function(
-        core, input_signature=[tf.TensorSpec((None, *shape), spec.dtype, name="inputs")]
-    )
+    tensor = tf.TensorSpec((None, *shape), spec.dtype, name="inputs")
+    module.core = tf.function(core, input_signature=[tensor])
     module.class_names = tf.function(lambda: tf.constant(list(names)), input_signature=[])
     serve = tf.function(
         lambda examples: {

@@ -12,7 +12,6 @@ from typing import Any
 
 import tensorflow as tf
 from tensorflow.core.protobuf import config_pb2, meta_graph_pb2
-from tensorflow.python.framework.convert_to_constants import convert_variables_to_constants_v2
 from tensorflow.python.grappler import tf_optimizer
 from tensorflow.python.training import saver
 
@@ -29,7 +28,7 @@ def build(trained: TrainedModel, folder: Path) -> None:
 
 def optimised_core(trained: TrainedModel) -> tuple[Any, str, str]:
     """The core's frozen and optimised GraphDef, its input's and its output's tensor name."""
-    frozen = convert_variables_to_constants_v2(trained.core)
+    frozen = trained.frozen_core
     input_name, output_name = frozen.inputs[0].name, frozen.outputs[0].name
     meta = saver.export_meta_graph(graph_def=frozen.graph.as_graph_def(), graph=frozen.graph)
     kept = meta_graph_pb2.CollectionDef()
