@@ -151,9 +151,7 @@ class _Sabotaged(TrainedModel):
         """The core with `edit` applied to the largest of its weights."""
         core = convert_variables_to_constants_v2(self.core)
         graph = core.graph.as_graph_def()
-        nodes = [
-            node for node in graph.node if node.op == "Const" and len(constants.weights(_alone(node))) == 1
-        ]
+        nodes = [node for node in graph.node if node.op == "Const" and constants.weights(_alone(node))]
         values = [tf.make_ndarray(node.attr["value"].tensor).copy() for node in nodes]
         edit(values)
         for node, value in zip(nodes, values, strict=True):
