@@ -62,9 +62,7 @@ def all_verdicts(template: rewrite.Job, names: Sequence[str]) -> list[Verdict]:
         if not wanted:
             continue
         with tempfile.TemporaryDirectory() as scratch:
-            policy = Policy(
-                "size", template.policy.max_drop, template.policy.confidence, template.policy.max_slice_drop
-            )
+            policy = replace(template.policy, objective="size")
             outcome = rewrite.rewrite(
                 replace(template, candidates=wanted, target=target, policy=policy, scratch=Path(scratch))
             )
@@ -123,12 +121,7 @@ def stability(template: rewrite.Job, times: int) -> Counter[str]:
     chosen: Counter[str] = Counter()
     for _ in range(times):
         with tempfile.TemporaryDirectory() as scratch:
-            policy = Policy(
-                "latency",
-                template.policy.max_drop,
-                template.policy.confidence,
-                template.policy.max_slice_drop,
-            )
+            policy = replace(template.policy, objective="latency")
             chosen[rewrite.rewrite(replace(template, policy=policy, scratch=Path(scratch))).chosen] += 1
     return chosen
 
