@@ -1,13 +1,18 @@
 # make run    sets up, then runs the default experiment end to end
 # make test   sets up, then runs all tests
 # make check  format, lint, types
+# make prove-rewriter   100 sabotaged candidates against the gate (WORKSPACE=workspace RUN=latest CASES=100)
 # make lock   resolves requirements.lock anew
 # make clean  removes .venv, caches and the default workspace
 SHELL := /bin/bash
 PYTHON_BIN := .venv/bin/python
 OUR_CODE := pipelines components modules tests bench tools setup.py
 
-.PHONY: run test unit check format lock clean setup
+.PHONY: run test unit check format lock clean setup prove-rewriter
+
+WORKSPACE ?= workspace
+RUN ?= latest
+CASES ?= 100
 
 setup:
 	@tools/setup_venv.sh
@@ -29,6 +34,9 @@ check: setup
 format: setup
 	$(PYTHON_BIN) -m ruff format $(OUR_CODE)
 	$(PYTHON_BIN) -m ruff check --fix $(OUR_CODE)
+
+prove-rewriter: setup
+	$(PYTHON_BIN) -m bench.prove_rewriter --workspace $(WORKSPACE) --run $(RUN) --cases $(CASES)
 
 lock:
 	@tools/setup_venv.sh lock
