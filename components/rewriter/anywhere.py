@@ -188,9 +188,9 @@ def _arrays(data: Path) -> tuple[np.ndarray, np.ndarray | None]:
 
 def _answers(rows: np.ndarray, adapted: foreign.Adapted) -> list[str]:
     """The model's own top class for each row."""
-    core = tf.saved_model.load(str(adapted.model_uri / VERSION_FOLDER)).core
+    loaded = tf.saved_model.load(str(adapted.model_uri / VERSION_FOLDER))  # holds the core's variables
     tops = [
-        np.argmax(core(tf.constant(rows[at : at + 64].astype(adapted.dtype))).numpy(), axis=1)
+        np.argmax(loaded.core(tf.constant(rows[at : at + 64].astype(adapted.dtype))).numpy(), axis=1)
         for at in range(0, len(rows), 64)
     ]
     return [adapted.class_names[top] for top in np.concatenate(tops)]
