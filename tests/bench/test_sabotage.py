@@ -40,10 +40,15 @@ def trained(tmp_path_factory, make_example, png, write_tfrecord) -> prove_rewrit
     for image, label in zip(pixels, labels, strict=True):
         image[:, 2 * label : 2 * label + 2] += 120
     model = keras.Sequential(
-        [keras.Input((8, 8, 1)), keras.layers.Rescaling(1 / 255),
-         keras.layers.Conv2D(16, 3, activation="relu"), keras.layers.Flatten(), keras.layers.Dense(64, activation="relu"),
-         keras.layers.Dense(4, activation="softmax")]
-    )  # fmt: skip
+        [
+            keras.Input((8, 8, 1)),
+            keras.layers.Rescaling(1 / 255),
+            keras.layers.Conv2D(16, 3, activation="relu"),
+            keras.layers.Flatten(),
+            keras.layers.Dense(64, activation="relu"),
+            keras.layers.Dense(4, activation="softmax"),
+        ]
+    )
     model.compile("adam", "sparse_categorical_crossentropy", metrics=["accuracy"])
     seen = model.fit(pixels[..., None].astype("float32"), labels, batch_size=32, epochs=3, verbose=0)
     assert seen.history["accuracy"][-1] > 0.99
