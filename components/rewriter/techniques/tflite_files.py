@@ -15,7 +15,8 @@ from components.rewriter.base import CORE_INPUT, CannotRun, TrainedModel
 from components.serving.servable import CORE_FILES, SIGNATURE_TENSORS
 
 FILE = CORE_FILES["litert"]
-_BATCH = 32
+_BATCH = 8
+"""Of calibration, where all activations are kept."""
 
 
 def convert(trained: TrainedModel, *, float16: bool = False) -> bytes:
