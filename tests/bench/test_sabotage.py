@@ -103,7 +103,16 @@ def test_sound_candidates_pass(trained, scratch) -> None:
     assert [(item.name, item.refused, item.reason) for item in found if item.refused] == []
 
 
-@pytest.mark.parametrize("case", sabotage.cases(8, 5), ids=lambda case: case.kind)
+_QUICK = ("calibrated_on_noise", "nan_in_a_weight", "truncated_file", "slice_ruined")
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        pytest.param(case, id=case.kind, marks=() if case.kind in _QUICK else pytest.mark.slow)
+        for case in sabotage.cases(8, 5)
+    ],
+)
 def test_sabotaged_candidates_are_refused(trained, scratch, case) -> None:
     if not trained.task.folder.exists():
         subprocesses.run(worker.build, replace(trained.task), limits=subprocesses.Limits(60.0))
