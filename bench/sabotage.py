@@ -6,7 +6,7 @@
 A case changes what a technique works on (its core, its calibration tensors) or
 what it wrote, and then lets the ordinary technique do the rest, so that the
 gate sees a candidate as good as any but for that. A change that happens to do
-no harm is no sabotage: it is made stronger until answers on training examples,
+no harm is no sabotage: it begins mild, and is made stronger until answers on training examples,
 which the gate does not see, change.
 """
 
@@ -136,10 +136,10 @@ class _Sabotaged(TrainedModel):
         real = super().calibration_tensors()
         if self._case.kind == "calibrated_on_noise":
             # Noise far quieter than anything real: ranges come out too narrow.
-            scale = 0.1 * float(np.abs(real).max()) / 4.0**self._strength
+            scale = 0.3 * float(np.abs(real).max()) / 3.0**self._strength
             return self._rng.normal(0.0, scale, real.shape).astype(real.dtype)
         if self._case.kind == "calibrated_on_one_class":
-            chosen = self._one_class(real)[: max(1, 16 >> (2 * self._strength))]
+            chosen = self._one_class(real)[: max(1, 64 >> (3 * self._strength))]
             return (chosen * 0.5 ** max(0, self._strength - 2)).astype(real.dtype)
         return real
 
@@ -166,7 +166,7 @@ def _alone(node: Any) -> Any:
 
 
 def _wrong_scale(model: _Sabotaged) -> Callable[[tf.Tensor], tf.Tensor]:
-    factor = float(model._rng.choice([0.1, 0.25, 4.0, 10.0, -1.0]))
+    factor = float(model._rng.choice([0.5, 0.7, 1.5, 2.0])) ** (1 + model._strength)
 
     def edit(values: list[np.ndarray]) -> None:
         for number in model._rng.permutation(len(values))[: 1 + model._strength]:
