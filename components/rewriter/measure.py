@@ -217,6 +217,35 @@ def _interleaved(
     return times
 
 
+def run_off(
+    uris: Mapping[str, str], records: Sequence[bytes], batch: int, rounds: int = ROUNDS
+) -> dict[str, list[float]]:
+    """Several candidates in one process, by turns: name -> median ms of each round.
+
+    Args:
+        uris: name -> the servable's folder.
+        records: what they are asked.
+        batch: examples a call.
+        rounds: how many.
+    """
+    loaded = {name: runtimes.load(uri) for name, uri in uris.items()}
+    size = min(batch, len(records))
+    starts, calls = range(len(records) - size + 1), max(2, _CALLS_PER_ROUND // size)
+    for runtime in loaded.values():  # all warm before the first round
+        runtime.predict(records[:size])
+    times: dict[str, list[float]] = {name: [] for name in loaded}
+    for number in range(rounds):
+        chosen = [starts[(number * calls + call) % len(starts)] for call in range(calls)]
+        taken: dict[str, list[float]] = {name: [] for name in loaded}
+        # By turns within the round as well: a busy moment meets all of them.
+        for start in chosen:
+            for name, runtime in loaded.items():
+                taken[name].append(_milliseconds(runtime, records[start : start + size]))
+        for name, values in taken.items():
+            times[name].append(float(np.median(values)))
+    return times
+
+
 def _milliseconds(runtime: Runtime, records: Sequence[bytes]) -> float:
     began = time.perf_counter()
     runtime.predict(records)

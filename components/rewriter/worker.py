@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -65,6 +65,34 @@ def build(task: Task) -> None:
         (task.folder / CANNOT_RUN_FILE).write_text(str(reason))
         return
     trained.servable(task.technique).write(task.folder)
+
+
+@dataclass(frozen=True)
+class RunOff:
+    """Contenders to measure against each other.
+
+    Attributes:
+        folders: name -> where the candidate was built.
+        examples_uri: Examples to ask.
+        split: their split.
+        max_examples: at most so many.
+        batch: examples a call.
+        result: file for the times: JSON, name -> ms per round.
+    """
+
+    folders: Mapping[str, Path]
+    examples_uri: str
+    split: str
+    max_examples: int
+    batch: int
+    result: Path
+
+
+def run_off(task: RunOff) -> None:
+    """Writes each contender's time in each round."""
+    records = examples.read_split(task.examples_uri, task.split, task.max_examples)
+    uris = {name: str(folder) for name, folder in task.folders.items()}
+    task.result.write_text(json.dumps(measure.run_off(uris, records, task.batch)))
 
 
 def _keep_temporary_files(folder: Path) -> None:
