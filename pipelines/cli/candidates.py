@@ -27,11 +27,11 @@ COLUMNS = (
     Column("chosen", show=lambda value: "*" if value else ""),
     Column("state"),
     Column("size_bytes", "size kB", right=True, show=lambda value: f"{value / 1000:,.0f}"),
-    Column("size_ratio", "of size", right=True, show=_number(2)),
+    Column("size_ratio", "of it", right=True, show=_number(2)),
     Column("load_ms", right=True, show=_number(0)),
     Column("latency_ms_p50", "p50 ms", right=True, show=_number(2)),
     Column("latency_ms_p95", "p95 ms", right=True, show=_number(2)),
-    Column("latency_ratio", "of latency", right=True, show=_number(2)),
+    Column("latency_ratio", "of it", right=True, show=_number(2)),
     Column("throughput", "per s at 32", right=True, show=lambda value: f"{value:,.0f}"),
     Column("peak_memory_mb", "peak MB", right=True, show=_number(0)),
     Column("accuracy", right=True, show=_number(4)),
@@ -40,6 +40,8 @@ COLUMNS = (
     Column("drop_bound", "drop at most", right=True, show=_number(2)),
     Column("reason", "verdict"),
 )
+_NOT_IN_TABLES = ("chosen", "state", "load_ms", "peak_memory_mb", "max_shift")
+"""What would leave the verdicts no room."""
 
 
 @click.command("candidates")
@@ -55,7 +57,8 @@ def command(run: str, root: str, output: str) -> None:
       headrace candidates latest --output json
 
     Ratios are to the trained model, measured by turns in one process. `drop at
-    most` is the upper bound of the accuracy lost, in points.
+    most` is the upper bound of the accuracy lost, in points. JSON and CSV also
+    have load time, peak memory and the largest shift of a probability.
     """
     with Store(Workspace.open(root).metadata_path) as store:
         record = store.find_run(run)
@@ -73,7 +76,9 @@ def print_candidates(summary: Summary, output: str) -> None:
     if output != "table":
         show(rows, COLUMNS, output)
         return
-    show([row for row in rows if row["state"] != "left_out"], COLUMNS, output)
+    tried = [row for row in rows if row["state"] != "left_out"]
+    starred = [{**row, "candidate": row["candidate"] + (" *" if row["chosen"] else "")} for row in tried]
+    show(starred, [column for column in COLUMNS if column.key not in _NOT_IN_TABLES], output)
     screen = console()
     for line in (*left_out(summary.candidates), *too_small(summary.candidates, summary.chosen)):
         screen.print(line, highlight=False, soft_wrap=True)
