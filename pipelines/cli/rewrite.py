@@ -72,11 +72,11 @@ def command(model: Path, data: Path, target_folder: Path | None, output: str, **
     """
     from pipelines import rewriting
 
-    request = rewriting.request(model, data, settings)
     target = rewriting.new_folder(target_folder) if target_folder else None
     with tempfile.TemporaryDirectory() as scratch, output_apart(Path(scratch, "rewrite.log")) as screen:
         if output == "table":
             screen.print("Rewriting; each candidate takes about ten seconds", highlight=False)
+        request = rewriting.request(model, data, settings)
         summary = rewriting.run(request, Path(scratch), target)
     from pipelines.cli.candidates import print_candidates
 
