@@ -2,13 +2,14 @@
 # make test   sets up, then runs all tests
 # make check  format, lint, types
 # make prove-rewriter   100 sabotaged candidates against the gate (WORKSPACE=workspace RUN=latest CASES=100)
+# make reference  writes docs/experiment.md and its schema
 # make lock   resolves requirements.lock anew
 # make clean  removes .venv, caches and the default workspace
 SHELL := /bin/bash
 PYTHON_BIN := .venv/bin/python
 OUR_CODE := pipelines components modules tests bench tools setup.py
 
-.PHONY: run test unit check format lock clean setup prove-rewriter
+.PHONY: run test unit check format lock clean setup reference prove-rewriter
 
 WORKSPACE ?= workspace
 RUN ?= latest
@@ -37,6 +38,10 @@ format: setup
 
 prove-rewriter: setup
 	$(PYTHON_BIN) -m bench.prove_rewriter --workspace $(WORKSPACE) --run $(RUN) --cases $(CASES)
+
+reference: setup
+	$(PYTHON_BIN) -m pipelines.cli.main schema-file -o docs/experiment.schema.json
+	$(PYTHON_BIN) -m pipelines.cli.main schema-file --page -o docs/experiment.md
 
 lock:
 	@tools/setup_venv.sh lock

@@ -79,6 +79,8 @@ EXTRAS = {
         "types-protobuf",
         # REST clients in tests of the embedded server.
         "httpx>=0.27,<1",
+        # Experiments against the schema that editors get.
+        "jsonschema>=4.20,<5",
         # An object store on loopback.
         "moto[s3]>=5,<6",
         "flask>=3,<4",

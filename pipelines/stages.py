@@ -27,7 +27,9 @@ def known_technique(name: str) -> str:
 
 Share = Annotated[int, Field(ge=1, le=100)]
 Fraction = Annotated[float, Field(gt=0, lt=1)]
-TechniqueName = Annotated[str, AfterValidator(known_technique)]
+TechniqueName = Annotated[
+    str, AfterValidator(known_technique), Field(json_schema_extra={"enum": list(catalogue.TECHNIQUES)})
+]
 
 
 class Splits(Stage):

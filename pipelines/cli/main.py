@@ -43,6 +43,7 @@ COMMANDS = {
     "why": ("pipelines.cli.why", "Say why a version is as it is."),
     "lineage": ("pipelines.cli.lineage", "Show where a model, run or file comes from or leads to."),
     "trace": ("pipelines.cli.trace", "Say which version was serving at a time."),
+    "schema-file": ("pipelines.cli.schema_file", "Print the JSON Schema of an experiment file, for editors."),
     "doctor": ("pipelines.cli.doctor", "Look at what this installation stands on, and what it lacks."),
     "completion": ("pipelines.cli.completion", "Print the completion of a shell: bash, zsh or fish."),
     "diff": ("pipelines.cli.diff", "Say what differs between two runs."),

@@ -19,7 +19,10 @@ import numpy as np
 import pytest
 
 from components.serving import manifest
+from components.serving.examples import read_split
 from components.serving.servable import size_bytes
+from pipelines import api
+from pipelines.errors import NotFoundError
 from pipelines.lineage.store import Store
 from pipelines.summary import RESOLVERS
 from tests.components.serving.server.running_server import free_ports
@@ -375,6 +378,41 @@ def test_pruning_says_first_what_would_go(headrace, first, workspace) -> None:
     assert (workspace / "serving" / "digits" / "1").exists()
     assert "Removed     1; recorded as execution" in headrace(*arguments, "--yes").out
     assert sorted(path.name for path in (workspace / "serving/digits").glob("[0-9]*")) == ["2"]
+
+
+def test_the_same_from_python(first, workspace) -> None:
+    project = api.Project(workspace)
+    listed = project.runs()
+    whole = listed[listed.state == "complete"].iloc[-1].run
+    run = project.get(whole)
+    assert run.metrics["accuracy"] >= 0.97
+    assert run.metrics["accuracy"] == run.summary["accuracy"]
+    assert set(run.nodes.index) == set(NODES)
+    assert len(run.slices) == 11
+    assert {"identity", "frozen"} <= set(run.candidates.index)
+    assert len(run.history) > 1
+    examples = run.examples("test", 357)
+    assert len(examples) == 357
+    assert set(examples.columns) >= {"image", "label"}
+    names = project.models()
+    assert names.iloc[0].model == "digits"
+    graph = project.lineage(f"digits@{names.iloc[0].version}")
+    assert "Trainer" in set(graph.executions.node)
+    assert set(graph.edges.execution) <= set(graph.executions.id)
+    compared = project.compare(whole, listed.iloc[0].run)
+    assert list(compared.columns) == ["section", "what", "before", "after"]
+    with pytest.raises(NotFoundError, match="Did you mean 'Trainer'"):
+        run.artifact("Trainr", "model")
+
+
+def test_its_model_from_python(first, workspace) -> None:
+    run = api.Project(workspace).get(re.search(r"headrace show (\S+)", first.out).group(1))  # type: ignore[union-attr]
+    records = read_split(str(run.artifact("ExampleGen", "examples")), "test", 357)
+    said = run.model.predict(records)
+    truth = list(run.examples("test", 357).label.map(bytes.decode))
+    assert np.mean([a == b for a, b in zip(said, truth, strict=True)]) == pytest.approx(
+        run.metrics["accuracy"]
+    )
 
 
 def test_bulk_answers_as_the_model_was_evaluated(headrace, first, nodes, workspace, tmp_path) -> None:

@@ -80,7 +80,7 @@ def workspace(tmp_path) -> Path:
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
-        ("headrace ru", ["run", "runs"]),
+        ("headrace exper", ["experiments"]),
         ("headrace run dig", ["digits"]),
         ("headrace show ", ["latest", "digits-2", "digits-1"]),
         ("headrace rollback ", ["digits"]),
