@@ -482,7 +482,7 @@ class Train(Stage):
 class Rewrite(Stage):
     """Which candidates are built, and what they must keep to."""
 
-    candidates: Literal["auto"] | list[TechniqueName] = Field(
+    candidates: list[TechniqueName] | Literal["auto"] = Field(
         "auto",
         description="Each costs about ten seconds of building and judging. auto: those that pay for the "
         "objective, of those that the target loads.",
