@@ -182,7 +182,9 @@ def _validate(raw: Mapping[str, Any], source: str, overrides: Sequence[str]) -> 
         first = error.errors()[0]
         first["loc"] = _without_family(_without_kinds(first["loc"]))
         key = ".".join(str(part) for part in first["loc"])
-        where = "--set" if any(item.split("=")[0].startswith(key) for item in overrides if key) else source
+        given = [item.split("=")[0] for item in overrides]
+        is_set = key and any(item.startswith(key) or key.startswith(item) for item in given)
+        where = "--set" if is_set else source
         raise _config_error(first, key, where, error.error_count() - 1) from error
 
 
