@@ -1,19 +1,17 @@
 # make run    sets up, then runs the default experiment end to end
-# make test   sets up, then runs all tests
+# make test   sets up, then runs the tests, but for those that take minutes
+# make slow   sets up, then runs those
 # make check  format, lint, types
 # make prove-rewriter   100 sabotaged candidates against the gate (WORKSPACE=workspace RUN=latest CASES=100)
 # make reference  writes docs/experiment.md and its schema
 # make lock   resolves requirements.lock anew
+# make profile-page RUN=FOLDER  serves the profiler's page of a traced run
 # make clean  removes .venv, caches and the default workspace
 SHELL := /bin/bash
 PYTHON_BIN := .venv/bin/python
 OUR_CODE := pipelines components modules tests bench tools setup.py
 
-.PHONY: run test unit check format lock clean setup reference prove-rewriter
-
-WORKSPACE ?= workspace
-RUN ?= latest
-CASES ?= 100
+.PHONY: run test slow unit check format profile-page lock clean setup reference prove-rewriter
 
 setup:
 	@tools/setup_venv.sh
@@ -22,10 +20,13 @@ run: setup
 	@.venv/bin/headrace run digits
 
 test: setup
-	$(PYTHON_BIN) -m pytest
+	$(PYTHON_BIN) -m pytest -m "not slow"
+
+slow: setup
+	$(PYTHON_BIN) -m pytest -m slow
 
 unit: setup
-	$(PYTHON_BIN) -m pytest -m "not e2e"
+	$(PYTHON_BIN) -m pytest -m "not e2e and not slow"
 
 check: setup
 	$(PYTHON_BIN) -m ruff format --check $(OUR_CODE)
@@ -36,8 +37,14 @@ format: setup
 	$(PYTHON_BIN) -m ruff format $(OUR_CODE)
 	$(PYTHON_BIN) -m ruff check --fix $(OUR_CODE)
 
+prove-rewriter: WORKSPACE ?= workspace
+prove-rewriter: RUN ?= latest
+prove-rewriter: CASES ?= 100
 prove-rewriter: setup
 	$(PYTHON_BIN) -m bench.prove_rewriter --workspace $(WORKSPACE) --run $(RUN) --cases $(CASES)
+
+profile-page: setup
+	@tools/profile_page.sh $(RUN)
 
 reference: setup
 	$(PYTHON_BIN) -m pipelines.cli.main schema-file -o docs/experiment.schema.json
@@ -47,5 +54,5 @@ lock:
 	@tools/setup_venv.sh lock
 
 clean:
-	rm -rf .venv workspace build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache bench/results
+	rm -rf .venv .venv-profile workspace build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache bench/results
 	find pipelines components modules tests bench -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,9 +1,13 @@
-"""CSV to Examples: our ExampleGen's Beam part beside TFX's CsvExampleGen, rows per second.
+"""Rows per second of reading data, and of the chain's data part, beside TFX's stock components.
 
-    python -m bench.ingestion [--quick]
+    python -m bench.ingestion [--quick] [--growth]
 
-Each measurement is a process of its own, on taxi-like rows made from a seed;
-times are CPU seconds of reading, splitting and writing, without imports.
+Reading: our ExampleGen beside CsvExampleGen and ImportExampleGen; CPU seconds,
+without imports. The data part: `headrace run --to Transform` (validation and
+gate included) beside the stock ExampleGen, StatisticsGen, SchemaGen and
+Transform under LocalDagRunner; seconds by the clock, imports included. Each
+measurement is a process of its own, on taxi-like rows made from a seed.
+`--growth` measures ours alone at 500,000 and 5,000,000 rows, once.
 """
 
 from __future__ import annotations
@@ -11,39 +15,27 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import random
 import resource
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 
+from bench import stock_data_part, taxi_like
 from bench.common import Figure, interleaved, print_table, report
 
-SHARES = (("train", 6), ("validation", 2), ("test", 2))
-_COMPANIES = ("Taxi Affiliation Services", "Dispatch Taxi Affiliation", "Blue Ribbon, Inc.", "")
+SIZES = (2_000, 50_000, 500_000)
+GROWTH_SIZES = (500_000, 5_000_000)
+_FEW = 50_000
+
+Values = dict[str, list[dict[str, float]]]
 
 
-def write_rows(path: Path, rows: int) -> None:
-    """Writes a CSV with numbers, texts, a quoted comma and missing cells."""
-    chance = random.Random(5)
-    with open(path, "w") as file:
-        file.write("fare,trip_miles,trip_start_hour,company,payment_type,pickup_area,tips,label\n")
-        for _ in range(rows):
-            company = chance.choice(_COMPANIES)
-            quoted = f'"{company}"' if "," in company else company
-            area = "" if chance.random() < 0.2 else str(chance.randrange(77))
-            file.write(
-                f"{chance.uniform(3, 60):.2f},{chance.expovariate(0.3):.1f},{chance.randrange(24)},{quoted},"
-                f"{chance.choice(('Cash', 'Credit Card'))},{area},"
-                f"{chance.uniform(0, 9):.2f},{chance.randrange(2)}\n"
-            )
-
-
-def ours(source: Path, target: Path) -> None:
-    """Our ExampleGen's work on one CSV file."""
+def read_ours(source: Path, target: Path) -> None:
+    """Our ExampleGen's work on one file."""
     import apache_beam as beam
 
     from components.example_gen import executor, ingest
@@ -51,106 +43,196 @@ def ours(source: Path, target: Path) -> None:
 
     request = Request(
         sources=(Source(str(source)),),
-        format="csv",
-        split=SplitPlan("hash", SHARES),
-        features=(FeatureRule("label", "any"),),
-        label="label",
+        format="csv" if source.suffix == ".csv" else "tfrecord",
+        split=SplitPlan("hash", taxi_like.SHARES),
+        features=(FeatureRule(taxi_like.LABEL, "any"),),
+        label=taxi_like.LABEL,
     )
-    for name in ("examples", "report", "quarantine"):
-        (target / name).mkdir(parents=True)
     folders = [str(target / name) for name in ("examples", "report", "quarantine")]
+    for folder in folders:
+        Path(folder).mkdir(parents=True)
     plan = executor._plan(request, request.sources, *folders)
     with beam.Pipeline(runner="FnApiRunner") as pipeline:
         ingest.build(pipeline, plan, request.sources)
     executor.check_bad(executor.read_reports(folders[1]), request)
 
 
-def stock(source: Path, target: Path) -> None:
-    """TFX's CsvExampleGen on the same file, with the same splits."""
-    from tfx.components.example_gen.csv_example_gen.executor import Executor
-    from tfx.dsl.components.base import base_beam_executor
-    from tfx.proto import example_gen_pb2
-    from tfx.types import standard_artifacts
-    from tfx.utils import proto_utils
+def chain_ours(source: Path, target: Path) -> None:
+    """`headrace run --to Transform` on one file."""
+    import yaml
 
-    examples = standard_artifacts.Examples()
-    examples.uri = str(target)
-    splits = [example_gen_pb2.SplitConfig.Split(name=name, hash_buckets=share) for name, share in SHARES]
-    properties = {
-        "input_base": str(source.parent),
-        "input_config": proto_utils.proto_to_json(
-            example_gen_pb2.Input(splits=[example_gen_pb2.Input.Split(name="all", pattern=source.name)])
-        ),
-        "output_config": proto_utils.proto_to_json(
-            example_gen_pb2.Output(split_config=example_gen_pb2.SplitConfig(splits=splits))
-        ),
-        "output_data_format": example_gen_pb2.PayloadFormat.FORMAT_TF_EXAMPLE,
+    from pipelines.cli.main import main as headrace
+
+    experiment = {
+        "name": "bench",
+        "data": {"path": str(source), "label": taxi_like.LABEL},
+        "model": stock_data_part.MODEL,
     }
-    import apache_beam as beam
-
-    context = base_beam_executor.BaseBeamExecutor.Context(
-        make_beam_pipeline_fn=lambda: beam.Pipeline(runner="FnApiRunner"), tmp_dir=str(target)
-    )
-    Executor(context).Do({}, {"examples": [examples]}, properties)
+    target.mkdir(parents=True)
+    path = target / "bench.yaml"
+    path.write_text(yaml.safe_dump(experiment))
+    headrace(["run", str(path), "--workspace", str(target / "w"), "--to", "Transform"], standalone_mode=False)
 
 
-WORK = {"ours": ours, "stock": stock}
+WORK: Mapping[str, Callable[[Path, Path], object]] = {
+    "read ours": read_ours,
+    "read stock": stock_data_part.read,
+    "chain ours": chain_ours,
+    "chain stock": stock_data_part.chain,
+}
 
 
 def child(name: str, source: Path) -> None:
-    """Runs one measurement and prints CPU seconds and peak memory as JSON."""
-    import apache_beam
-    import tfx.components
-
-    assert apache_beam and tfx.components
+    """Runs one measurement; of reading it prints CPU seconds."""
+    spent = 0.0
     with tempfile.TemporaryDirectory() as target:
-        began = time.process_time()
-        WORK[name](source, Path(target) / "out")
-        spent = time.process_time() - began
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    print(json.dumps({"cpu_s": spent, "peak_mb": peak}))
+        if name.startswith("read"):
+            from components import beam_worker
+
+            if name == "read ours":
+                beam_worker.prepare()
+            else:
+                import tfx.components  # noqa: F401
+            began = time.process_time()
+            WORK[name](source, Path(target) / "out")
+            spent = time.process_time() - began
+        else:
+            WORK[name](source, Path(target) / "out")
+    print(json.dumps({"cpu_s": spent}))
 
 
 def measure(name: str, source: Path) -> dict[str, float]:
-    """One measurement in a process of its own."""
-    done = subprocess.run(
-        [sys.executable, "-m", __spec__.name, "--child", name, str(source)],
+    """One measurement in a process of its own: seconds, CPU seconds, megabytes at the peak."""
+    began = time.perf_counter()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "bench.ingestion", "--child", name, str(source)],
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         text=True,
-        check=True,
         env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"},
     )
-    return dict(json.loads(done.stdout.splitlines()[-1]))
+    assert process.stdout is not None
+    lines = process.stdout.read().splitlines()
+    # Not Popen.wait: the resources of this one child are wanted, and its own children's with them.
+    _, status, used = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode:
+        raise RuntimeError(f"{name} failed: {lines[-5:]}")
+    return {
+        "s": time.perf_counter() - began,
+        "cpu_s": _cpu(lines[-1], used),
+        "peak_mb": used.ru_maxrss / 1024,
+    }
+
+
+def _cpu(line: str, used: resource.struct_rusage) -> float:
+    return float(json.loads(line)["cpu_s"]) or used.ru_utime + used.ru_stime
 
 
 def main() -> None:
-    """Measures at several sizes; the figure is that of 500,000 rows (50,000 with --quick)."""
+    """Measures at several sizes; the figures are those of the largest."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
-    parser.add_argument("--quick", action="store_true", help="50,000 rows at most, one round.")
+    parser.add_argument("--quick", action="store_true", help="2,000 and 50,000 rows, one round.")
+    parser.add_argument("--growth", action="store_true", help="Ours at 500,000 and 5,000,000 rows, once.")
     parser.add_argument("--child", nargs=2, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.child:
         child(options.child[0], Path(options.child[1]))
-        return
-    sizes = (2_000, 50_000) if options.quick else (2_000, 50_000, 500_000)
-    rows_per_s: dict[str, list[float]] = {}
-    table = []
+    elif options.growth:
+        _growth()
+    else:
+        _compare(SIZES[:2] if options.quick else SIZES, 1 if options.quick else 3)
+
+
+def _compare(sizes: tuple[int, ...], rounds: int) -> None:
+    values: dict[str, Values] = {}
     for size in sizes:
         with tempfile.TemporaryDirectory() as folder:
+            for kind, source in _files(Path(folder), size).items():
+                names = {name: partial(measure, name, source) for name in WORK}
+                values[kind] = interleaved(rounds if size > _FEW else 1, names)
+                _print(f"{kind}, {size:,} rows", size, values[kind])
+    report("ingestion", _figures(sizes[-1], values))
+
+
+def _files(folder: Path, size: int) -> dict[str, Path]:
+    """The same rows as CSV and as TFRecord, each in a folder of its own, which stock components read."""
+    csv, records = folder / "csv" / "rows.csv", folder / "tfrecord" / "rows.tfrecord.gz"
+    csv.parent.mkdir()
+    records.parent.mkdir()
+    taxi_like.write_csv(csv, size)
+    taxi_like.write_records(csv, records)
+    return {"CSV": csv, "TFRecord": records}
+
+
+def _print(title: str, size: int, values: Values) -> None:
+    rows = [
+        (
+            name,
+            f"{min(item['s'] for item in items):.1f}",
+            f"{min(item['cpu_s'] for item in items):.1f}",
+            f"{size / min(item['s' if name.startswith('chain') else 'cpu_s'] for item in items):,.0f}",
+            f"{max(item['peak_mb'] for item in items):,.0f}",
+        )
+        for name, items in values.items()
+    ]
+    columns = ("part", "s", "CPU s", "rows/s (chain: clock, read: CPU)", "peak MB of a process")
+    print_table(title, columns, rows)
+
+
+def _figures(size: int, values: Mapping[str, Values]) -> list[Figure]:
+    """Of the largest size, under the names of 500,000 rows."""
+
+    def rates(kind: str, name: str, unit: str) -> list[float]:
+        return [size / item[unit] for item in values[kind][name]]
+
+    csv, records = "CSV", "TFRecord"
+    return [
+        Figure.of(
+            "csv_vs_stock_500k",
+            rates(csv, "read ours", "cpu_s"),
+            rates(csv, "read stock", "cpu_s"),
+            "rows/CPU s",
+            ">= 4",
+        ),
+        Figure.of(
+            "tfrecord_vs_stock_500k",
+            rates(records, "read ours", "cpu_s"),
+            rates(records, "read stock", "cpu_s"),
+            "rows/CPU s",
+        ),
+        Figure.of(
+            "data_part_vs_stock_500k",
+            rates(csv, "chain ours", "s"),
+            rates(csv, "chain stock", "s"),
+            "rows/s",
+            ">= 2",
+        ),
+    ]
+
+
+def _growth() -> None:
+    """Time of ten times the rows, as a share of ten times the time."""
+    found: dict[int, Values] = {}
+    for size in GROWTH_SIZES:
+        with tempfile.TemporaryDirectory() as folder:
             source = Path(folder) / "rows.csv"
-            write_rows(source, size)
-            measures = {name: partial(measure, name, source) for name in WORK}
-            rounds = interleaved(1 if options.quick else 3, measures)
-        rows_per_s = {name: [size / item["cpu_s"] for item in values] for name, values in rounds.items()}
-        for name, values in rounds.items():
-            rate, peak = max(rows_per_s[name]), max(item["peak_mb"] for item in values)
-            table.append((f"{name}, {size:,} rows", f"{rate:,.0f}", f"{peak:,.0f}"))
-    print_table("Rows per CPU second and peak memory (MB)", ("run", "rows/s", "peak"), table)
-    report(
-        "ingestion",
-        [Figure.of("csv_vs_stock_500k", rows_per_s["ours"], rows_per_s["stock"], "rows/s", ">= 4")],
-    )
+            taxi_like.write_csv(source, size)
+            ours = {name: partial(measure, name, source) for name in WORK if name.endswith("ours")}
+            found[size] = interleaved(1, ours)
+            _print(f"CSV, {size:,} rows", size, found[size])
+    small, large = GROWTH_SIZES
+    figures = [
+        Figure.of(
+            f"growth_{name.split()[0]}_{large // small}x",
+            [found[large][name][0]["cpu_s"] / large],
+            [found[small][name][0]["cpu_s"] / small],
+            "CPU s/row",
+            "<= 1.15",
+        )
+        for name in found[large]
+    ]
+    report("ingestion_growth", figures)
 
 
 if __name__ == "__main__":

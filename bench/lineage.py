@@ -21,6 +21,7 @@ from ml_metadata.proto import metadata_store_pb2 as pb
 from bench.common import Figure, interleaved, print_table, report
 from bench.recorded_runs import UNCHANGING, Writer
 from pipelines.lineage import query
+from pipelines.lineage.database import Database
 from pipelines.lineage.source import Push
 from pipelines.lineage.sqlite import SqliteSource
 
@@ -49,7 +50,7 @@ def main() -> None:
 
 def _make(path: Path, runs: int) -> None:
     began = time.monotonic()
-    Writer(path).write(runs)
+    Writer(Database(path)).write(runs)
     print(f"{runs:,} runs, {runs * 10:,} executions made in {time.monotonic() - began:.0f} s")
 
 

@@ -1,6 +1,6 @@
 """Makes a metadata store of many recorded runs, with ML Metadata's own API. Seeded; nothing is executed.
 
-    write(path, runs=10_000, seed=7)
+    Writer(Database(path), seed=7).write(10_000)
 
 Each run has ten executions, as the chain leaves them: a fifth of the runs read
 new files, a third train anew on the same data, and the rest take everything
@@ -13,11 +13,12 @@ import json
 import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from ml_metadata.metadata_store import metadata_store
 from ml_metadata.proto import metadata_store_pb2 as pb
+
+from pipelines.lineage.database import Database
 
 EXPERIMENTS = ("digits", "photos", "reviews", "taxi", "wine")
 UNCHANGING = "wine"
@@ -110,11 +111,8 @@ class _Subgraph:
 class Writer:
     """Writes runs to a store."""
 
-    def __init__(self, path: Path, seed: int = 7) -> None:
-        config = pb.ConnectionConfig()
-        config.sqlite.filename_uri = str(path)
-        config.sqlite.connection_mode = pb.SqliteMetadataSourceConfig.READWRITE_OPENCREATE
-        self._store = metadata_store.MetadataStore(config)
+    def __init__(self, database: Database, seed: int = 7) -> None:
+        self._store = metadata_store.MetadataStore(database.config())
         self._random = random.Random(seed)
         self._states = {name: _State() for name in EXPERIMENTS}
         self._types: dict[str, int] = {}

@@ -70,3 +70,7 @@ LABEL_VOCABULARY = "label"
 IMAGE_MEAN = "image_mean"
 IMAGE_VARIANCE = "image_variance"
 """Transformed features, constant over all rows: (C,) float32 per channel, of pixels in [0, 255]."""
+
+TRACE_STEPS = "headrace.steps"
+TRACE_EVALUATION = "headrace.evaluation"
+"""Names that the profiler's trace has for calls of training steps and of validation."""

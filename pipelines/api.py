@@ -337,7 +337,7 @@ class Graph:
         """execution, artifact, key, and whether the execution read or wrote it."""
         import pandas as pd
 
-        rows = [asdict(edge) for edge in self._lineage.edges]
+        rows = [edge._asdict() for edge in self._lineage.edges]
         return pd.DataFrame(rows)
 
 

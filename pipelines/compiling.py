@@ -8,6 +8,7 @@ mark_partial(ir, experiment, workspace, options)                    # for --from
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal
 
 from pipelines import errors
@@ -155,16 +156,22 @@ def _upstream(ir: Any, node_id: str) -> set[str]:
 
 def _base_run(workspace: Workspace, experiment: Experiment, needed: set[str]) -> str:
     """The latest run of the experiment in which all needed nodes have outputs."""
-    with lineage.Store(workspace.metadata_path) as store:
+    with lineage.Store(workspace.database) as store:
         for earlier in store.runs():
             nodes = store.nodes(earlier.run_id) if earlier.experiment == experiment.name else []
-            if needed <= {node.node for node in nodes if node.state in ("complete", "cached")}:
+            if needed <= {node.node for node in nodes if _has_outputs(node)}:
                 return earlier.run_id
     raise errors.NotFoundError(
         "No earlier run has the outputs that --from starts from",
         place=f"{experiment.name}: {', '.join(sorted(needed))}",
         remedy="Run without --from first; finished nodes are cached.",
     )
+
+
+def _has_outputs(node: lineage.NodeRecord) -> bool:
+    """Whether a node went well, and what it wrote has not been removed since."""
+    written = [artifact for group in node.outputs.values() for artifact in group]
+    return node.state in ("complete", "cached") and all(Path(item.uri).exists() for item in written)
 
 
 def planned(ir: Any) -> list[str]:

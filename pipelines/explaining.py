@@ -21,8 +21,9 @@ from typing import Any
 from pipelines import compiling, digests, fingerprint, plans
 from pipelines.compiling import Options
 from pipelines.config import Experiment
+from pipelines.errors import WorkspaceError
 from pipelines.lineage import store as lineage
-from pipelines.lineage.locking import exclusive
+from pipelines.lineage.database import Database
 from pipelines.lineage.store import NodeRecord, Store
 from pipelines.run import template_of
 from pipelines.runners import cached, look, payloads
@@ -65,23 +66,35 @@ def explain(
     _, template = template_of(experiment, workspace, options, loading)
     ir = compiling.for_run(template, _RUN_ID)
     with tempfile.TemporaryDirectory(prefix="headrace-") as scratch:
-        files = RunFiles(Path(scratch), Path(scratch, "metadata.db"))
-        _copy(workspace.metadata_path, files.metadata_path)
+        files = RunFiles(Path(scratch), Database(Path(scratch, "metadata.db")))
+        _copy(workspace.database, files.database.path)
         # Whatever TFX makes for executions goes there too; it is no part of a key.
         ir.runtime_spec.pipeline_root.field_value.string_value = scratch
         found = cached.looked_up(ir, files, (), lambda: None)
         if not found:
             raise RuntimeError((files.folder / "look.log").read_text()[-2000:])
-        with Store(files.metadata_path) as store:
+        with Store(files.database) as store:
             history = _History(store, experiment, workspace, template)
             return [_verdict(item.pipeline_node, found, history) for item in ir.nodes]
 
 
-def _copy(source: Path, target: Path) -> None:
+def _copy(database: Database, target: Path) -> None:
+    """Copies the record, so that looking leaves no trace.
+
+    Raises:
+        WorkspaceError: it is on a server, and cannot be copied.
+    """
+    if not database.is_file:
+        raise WorkspaceError(
+            "What the cache would do can be explained for a record in a file alone",
+            place=database.name,
+            remedy="headrace run takes from the cache what it can, and headrace diff says what changed.",
+        )
+    source = database.path
     if not source.exists():
         return
     with (
-        exclusive(source),
+        database.exclusive(),
         closing(sqlite3.connect(source)) as before,
         closing(sqlite3.connect(target)) as after,
     ):

@@ -15,7 +15,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from pipelines.stages import Stage
+from pipelines.stage import Stage
 
 EVERY_NODE = "all"
 """Names all nodes, where a setting goes by node."""

@@ -26,6 +26,7 @@ from components.serving_pusher import root as serving_root
 from components.serving_pusher.root import Change, Withdrawal
 from pipelines import leases, recovery
 from pipelines.errors import HeadraceError, NotFoundError, WorkspaceError, nearest
+from pipelines.lineage.database import Database
 from pipelines.lineage.store import PRUNE, ROLLBACK, Store
 from pipelines.workspace import Workspace
 
@@ -93,7 +94,7 @@ def roll_back(
         target = _older(root) if to is None else to
         _check(root, target, force=force)
         withdrawal = Withdrawal("rollback", reason, now)
-        with _Record(workspace.metadata_path, ROLLBACK, model) as record:
+        with _Record(workspace.database, ROLLBACK, model) as record:
             change = serving_root.put_in_service(
                 root, target, withdrawal, lambda coming: _announce(record, coming, withdrawal)
             )
@@ -145,14 +146,14 @@ def _check(root: Path, target: int, *, force: bool) -> None:
 class _Record:
     """An execution in ML Metadata that begins before folders are moved, and ends after."""
 
-    def __init__(self, metadata_path: Path, kind: str, model: str) -> None:
-        self._path, self._kind, self._model = metadata_path, kind, model
+    def __init__(self, database: Database, kind: str, model: str) -> None:
+        self._database, self._kind, self._model = database, kind, model
         self.execution_id: int | None = None
-        self._alive = leases.shared(recovery.operations_lock(metadata_path.parent))
+        self._alive = leases.shared(recovery.operations_lock(database.path.parent))
 
     def begin(self, properties: Mapping[str, str | int | float], roles: Mapping[str, Sequence[int]]) -> None:
         """Records what is about to be done, and to which versions, by role."""
-        with Store(self._path) as store:
+        with Store(self._database) as store:
             pushed = pushed_artifacts(store, self._model)
             artifacts = {
                 role: [pushed[number] for number in numbers if number in pushed]
@@ -168,7 +169,7 @@ class _Record:
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         try:
             if self.execution_id is not None:
-                with Store(self._path) as store:
+                with Store(self._database) as store:
                     store.end_operation(self.execution_id, ok=kind is None)
         finally:
             self._alive.__exit__(None, None, None)
@@ -235,7 +236,7 @@ def prune(workspace: Workspace, model: str, plan: PrunePlan, now: float) -> int 
     """
     root = root_of(workspace, model)
     try:
-        with _Record(workspace.metadata_path, PRUNE, model) as record:
+        with _Record(workspace.database, PRUNE, model) as record:
             if plan.removed:
                 versions = ", ".join(map(str, plan.removed))
                 record.begin({"versions": versions, "at": now}, {"removed": plan.removed})

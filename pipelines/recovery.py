@@ -45,8 +45,8 @@ def _settle_operations(workspace: Workspace) -> None:
     if descriptor is None:
         return
     try:
-        if workspace.metadata_path.exists():
-            with lineage.Store(workspace.metadata_path) as store:
+        if workspace.database.is_there():
+            with lineage.Store(workspace.database) as store:
                 store.cancel_operations(lineage.OPERATIONS)
         path.unlink()
     finally:
@@ -59,7 +59,7 @@ def _settle(workspace: Workspace, folder: Path) -> bool:
         return False  # somebody else does it, or resumes the run
     try:
         died = (folder / leases.FILE).stat().st_mtime
-        interrupted = workspace.metadata_path.exists() and _interrupt(workspace, folder.name, died)
+        interrupted = workspace.database.is_there() and _interrupt(workspace, folder.name, died)
         (folder / leases.FILE).unlink()
         return interrupted
     finally:
@@ -68,7 +68,7 @@ def _settle(workspace: Workspace, folder: Path) -> bool:
 
 def _interrupt(workspace: Workspace, run_id: str, died: float) -> bool:
     """Whether the run was recorded, and as running; its last sign of life becomes its end."""
-    with lineage.Store(workspace.metadata_path) as store:
+    with lineage.Store(workspace.database) as store:
         try:
             run = store.run(run_id)
         except HeadraceError:

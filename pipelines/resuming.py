@@ -56,7 +56,7 @@ def resume(name: str, workspace: Workspace, progress: Progress) -> Outcome:
     recovery.settle_dead(workspace)
     record = _find(name, workspace)
     if record.state not in UNFINISHED:
-        with Store(workspace.metadata_path) as store:
+        with Store(workspace.database) as store:
             return Outcome(record.run_id, record.state, 0.0, summarize(store, record.run_id))
     folder = workspace.run_folder(record.run_id)
     with leases.taken(folder) as lease, interruptible():
@@ -67,7 +67,7 @@ def resume(name: str, workspace: Workspace, progress: Progress) -> Outcome:
 def unfinished_like(experiment: Experiment, options: Options, workspace: Workspace) -> str | None:
     """The latest run of an experiment, where it is unfinished and began with the same settings."""
     recovery.settle_dead(workspace)
-    with Store(workspace.metadata_path) as store:
+    with Store(workspace.database) as store:
         records = [run for run in store.runs() if run.experiment == experiment.name]
     for record in records[:1]:
         same = record.details.get("config") == to_json(experiment) and _options(record) == options
@@ -77,7 +77,7 @@ def unfinished_like(experiment: Experiment, options: Options, workspace: Workspa
 
 
 def _find(name: str, workspace: Workspace) -> RunRecord:
-    with Store(workspace.metadata_path) as store:
+    with Store(workspace.database) as store:
         runs = store.runs()
         if name == LATEST:
             wanted = [run for run in runs if run.state in UNFINISHED] or runs
@@ -98,15 +98,15 @@ def _part(record: RunRecord, workspace: Workspace, lease: leases.Lease, progress
     ir = compiling.for_run(template, record.run_id)
     if options.from_node or options.to_node:
         compiling.mark_partial(ir, experiment, workspace, options)
-    files = RunFiles(folder, workspace.metadata_path)
-    with Store(workspace.metadata_path) as store:
+    files = RunFiles(folder, workspace.database)
+    with Store(workspace.database) as store:
         nodes = store.nodes(record.run_id)
         times = [*record.details.get("resumed", ()), time.time()]
         store.reopen_run(record.run_id, {"resumed": times, "error": None})
     finished = {node.node for node in nodes if node.state in leftovers.FINISHED}
     _complete_records([node for node in nodes if node.node in finished], files)
     leftovers.clear(ir, files, {node.node for node in nodes} - finished)
-    return Part(ir, experiment, options, folder, workspace.metadata_path, lease, finished)
+    return Part(ir, experiment, options, folder, workspace.database, lease, finished)
 
 
 def _complete_records(nodes: list[NodeRecord], files: RunFiles) -> None:
@@ -145,6 +145,19 @@ def _template(record: RunRecord, workspace: Workspace) -> Any:
         place=str(path),
         remedy=f"Start a new run: headrace run {record.experiment}; finished nodes are cached.",
     )
+
+
+def is_unchanged(record: RunRecord, workspace: Workspace) -> bool:
+    """Whether an unfinished run could go on: its code, data and settings are what they were."""
+    if record.state not in UNFINISHED or not _template_path(workspace, record).exists():
+        return False
+    experiment = Experiment.model_validate(json.loads(str(record.details["config"])))
+    _, now = template_of(experiment, workspace, _options(record), lambda: None)
+    try:
+        _check_unchanged(_template(record, workspace), now, record.run_id)
+    except errors.ConfigError:
+        return False
+    return True
 
 
 def _check_unchanged(before: Any, now: Any, run_id: str) -> None:

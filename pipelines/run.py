@@ -20,6 +20,7 @@ from pipelines.compiling import Options as Options
 from pipelines.config import Experiment, to_json
 from pipelines.lineage import record
 from pipelines.lineage import store as lineage
+from pipelines.lineage.database import Database
 from pipelines.lineage.sqlite import add_indexes
 from pipelines.runners import cached
 from pipelines.runners.events import FAILED, RETRYING, Event, EventLog
@@ -71,6 +72,7 @@ def run(experiment: Experiment, workspace: Workspace, options: Options, progress
     run_id = new_run_id(experiment.name, datetime.now())
     folder = workspace.run_folder(run_id)
     folder.mkdir(parents=True)
+    database = workspace.settle(experiment.metadata)
     recovery.settle_dead(workspace)
     with leases.taken(folder) as lease, interruptible():
         progress.begun(run_id)
@@ -79,8 +81,8 @@ def run(experiment: Experiment, workspace: Workspace, options: Options, progress
         ir = compiling.for_run(template, run_id)
         if options.from_node or options.to_node:
             compiling.mark_partial(ir, experiment, workspace, options)
-        _begin(workspace.metadata_path, run_id, experiment, options, began, key)
-        part = Part(ir, experiment, options, folder, workspace.metadata_path, lease)
+        _begin(database, run_id, experiment, options, began, key, ir)
+        part = Part(ir, experiment, options, folder, database, lease)
         return carry_out(part, progress, began)
 
 
@@ -107,7 +109,7 @@ class Part:
         experiment: what it was compiled from.
         options: how to run.
         folder: the run's.
-        metadata_path: of the workspace.
+        database: of the workspace.
         lease: held by this process.
         finished: nodes that ran before.
     """
@@ -116,7 +118,7 @@ class Part:
     experiment: Experiment
     options: Options
     folder: Path
-    metadata_path: Path
+    database: Database
     lease: leases.Lease
     finished: Collection[str] = ()
 
@@ -130,7 +132,7 @@ def carry_out(part: Part, progress: Progress, began: float) -> Outcome:
     progress.planned(compiling.planned(part.ir))
     state, error = _orchestrate(part, progress)
     run_id = part.folder.name
-    summary = _end(part.metadata_path, run_id, state, error)
+    summary = _end(part.database, run_id, state, error)
     if error is not None:
         raise error
     final = lineage.REFUSED if summary.refusal else lineage.COMPLETE
@@ -151,11 +153,27 @@ def interruptible() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
-def _begin(path: Path, run_id: str, experiment: Experiment, options: Options, began: float, key: str) -> None:
+def _waits(ir: Any) -> dict[str, list[str]]:
+    """Node -> nodes that come before it, whether it reads from them or only waits for them."""
+    nodes = [item.pipeline_node for item in ir.nodes]
+    return {node.node_info.id: list(node.upstream_nodes) for node in nodes if node.upstream_nodes}
+
+
+def _begin(
+    database: Database,
+    run_id: str,
+    experiment: Experiment,
+    options: Options,
+    began: float,
+    key: str,
+    ir: Any,
+) -> None:
     details = {
         "config": to_json(experiment),
         "compiled": key,
         "runner": options.runner,
+        "upstream": _waits(ir),
+        "folder": str(Path.cwd()),
         "cache": options.cache,
         "from_node": options.from_node,
         "to_node": options.to_node,
@@ -164,15 +182,16 @@ def _begin(path: Path, run_id: str, experiment: Experiment, options: Options, be
         # Asked for before any node is forked, so that nodes need not ask again.
         "surroundings": record.surroundings(),
     }
-    with lineage.Store(path) as store:
+    with lineage.Store(database) as store:
         store.begin_run(run_id, experiment.name, began, details)
     # ML Metadata's own look-ups of a node's run become as fast as ours by them.
-    add_indexes(path)
+    if database.is_file:
+        add_indexes(database.path)
 
 
-def _end(path: Path, run_id: str, state: str, error: errors.HeadraceError | None) -> Summary:
+def _end(database: Database, run_id: str, state: str, error: errors.HeadraceError | None) -> Summary:
     """Records the end; executions that a dead process left running are marked as canceled."""
-    with lineage.Store(path) as store:
+    with lineage.Store(database) as store:
         store.cancel_running(run_id)
         summary = summarize(store, run_id)
         if state == lineage.COMPLETE and summary.refusal:
@@ -220,7 +239,7 @@ def _orchestrate(part: Part, progress: Progress) -> tuple[str, errors.HeadraceEr
 
 def _run_nodes(part: Part, tick: Callable[[], None], progress: Progress) -> bool:
     """Takes what it can from the cache, then runs the rest; True where no node failed."""
-    files = RunFiles(part.folder, part.metadata_path)
+    files = RunFiles(part.folder, part.database)
     if part.options.runner == "beam":
         from pipelines.runners.beam import BeamRunner
 

@@ -58,7 +58,7 @@ def _version_folder(root: Path, version: str) -> Path | None:
 
 def _trained(folder: Path, workspace: Workspace, features: bool) -> Path:
     run_id = str(manifest.read(folder).get("run", ""))
-    with Store(workspace.metadata_path) as store:
+    with Store(workspace.database) as store:
         outputs = [node.outputs for node in store.nodes(run_id) if node.node == "Trainer"]
     for output in outputs:
         for artifact in output.get("model", []):

@@ -1,7 +1,7 @@
 """Where an installation's state lies, and the names of runs.
 
 workspace = Workspace.open(Path("workspace"))
-workspace.metadata_path, workspace.artifacts, workspace.serving_root("digits")
+workspace.database, workspace.artifacts, workspace.serving_root("digits")
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Self
 
 from pipelines.errors import WorkspaceError
+from pipelines.lineage.database import Database, Settings, settle
 
 _MIN_FREE_BYTES = 256 << 20
 """Below this a run is not started: TFX would fail half-way."""
@@ -26,18 +27,20 @@ class Workspace:
     """The folder that holds `metadata.db`, `artifacts/`, `serving/`, `data/` and `runs/`."""
 
     root: Path
+    private: bool = False
+    """Whether its record is in its own file, whatever the environment says: a scratch workspace."""
 
     @classmethod
-    def open(cls, root: str | Path, *, create: bool = False) -> Self:
+    def open(cls, root: str | Path, *, create: bool = False, private: bool = False) -> Self:
         """The workspace at `root`; with `create`, made and tried for writing.
 
         Raises:
             WorkspaceError: it does not exist, cannot be written, or its disk is full.
         """
-        workspace = cls(Path(root).expanduser().absolute())
+        workspace = cls(Path(root).expanduser().absolute(), private)
         if create:
             workspace._prepare()
-        elif not workspace.metadata_path.exists():
+        elif not workspace.database.is_there():
             raise WorkspaceError(
                 "There is no workspace here yet",
                 place=str(workspace.root),
@@ -67,8 +70,13 @@ class Workspace:
             )
 
     @property
-    def metadata_path(self) -> Path:
-        return self.root / "metadata.db"
+    def database(self) -> Database:
+        """Where its record is: `metadata.db` in it, or a database on a server."""
+        return Database(self.root / "metadata.db") if self.private else Database.of(self.root)
+
+    def settle(self, settings: Settings | None) -> Database:
+        """Where the record of a run is that begins now; see `database.settle`."""
+        return self.database if self.private else settle(self.root, settings)
 
     @property
     def artifacts(self) -> Path:
@@ -97,9 +105,13 @@ class Workspace:
         """The folder that a model server watches for a model."""
         return self.serving / model
 
+    @property
+    def training(self) -> Path:
+        return self.root / "training"
+
     def training_root(self, experiment: str) -> Path:
         """The folder with the checkpoints of an experiment's unfinished trainings."""
-        return self.root / "training" / experiment
+        return self.training / experiment
 
     def run_folder(self, run_id: str) -> Path:
         return self.runs / run_id

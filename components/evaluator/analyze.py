@@ -29,7 +29,8 @@ from tensorflow_model_analysis.proto import config_pb2
 from tfx_bsl.tfxio import tf_example_record
 
 from components.errors import ServableError
-from components.evaluator import measures, predict, vectorized
+from components.evaluator import confusion, measures, predict, vectorized
+from components.serving.servable import Servable
 
 CANDIDATE = "candidate"
 BASELINE = "baseline"
@@ -111,10 +112,17 @@ def _analyze_by_tfma(
     tfxio = tf_example_record.TFExampleBeamRecord(
         physical_format="inmem", raw_record_column_name=tfma.ARROW_INPUT_COLUMN
     )
-    _ = (
+    predicted = (
         records
         | "Batch" >> beam.BatchElements(min_batch_size=_BATCH, max_batch_size=_BATCH)
         | "Predict" >> beam.ParDo(predict.Predict(models, label, kept))
+    )
+    names = Servable.read(models.candidate).class_names
+    if names:  # else it predicts a number
+        pairs = predicted | "Pairs" >> beam.Map(confusion.of_record, label, names)
+        _ = pairs | "Confusion" >> confusion.WriteConfusion(output_path)
+    _ = (
+        predicted
         | "ToArrow" >> tfxio.BeamSource()
         | "Analyze"
         >> tfma.ExtractEvaluateAndWriteResults(

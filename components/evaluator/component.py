@@ -30,7 +30,7 @@ class Evaluator(base_beam_component.BaseBeamComponent):
     """Evaluates a servable on one split.
 
     Outputs:
-        evaluation: TFMA's result files, and `summary.json`.
+        evaluation: TFMA's result files, `summary.json` and `confusion.jsonl`.
         blessing: TFX's ModelBlessing.
     """
 

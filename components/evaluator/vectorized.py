@@ -24,11 +24,11 @@ from tensorflow_model_analysis.proto import config_pb2
 from tensorflow_model_analysis.utils import config_util, model_util
 from tfx_bsl.coders import example_coder
 
-from components.evaluator import measures, predict
+from components.evaluator import confusion, measures, predict
 from components.evaluator.measures import Batch, Plan
 from components.evaluator.slices import Column, SliceKey, slices_of
 from components.serving import examples, runtimes
-from components.serving.servable import class_index
+from components.serving.servable import Servable, class_index
 
 CHUNK_ROWS = 65_536
 """Examples whose scores are summed up at a time."""
@@ -36,6 +36,9 @@ CHUNK_ROWS = 65_536
 _READ = 64
 _BATCH_BYTES = 4 << 20
 """About so much of serialized examples is given to a model at a time, and at least _READ of them."""
+
+_SUMS, _PAIRS = "sums", "pairs"
+"""What `_Sum` puts out: sums by slice, and counts of label and predicted class."""
 
 Sums = list[np.ndarray]
 
@@ -66,11 +69,16 @@ def evaluate(
     full = config_util.update_eval_config_with_defaults(config, has_baseline=bool(models.baseline))
     plan = measures.plan_of(full)
     baseline = model_util.get_baseline_model_spec(full)
-    sliced = (
+    summed = (
         pipeline
         | "Files" >> beam.Create(list(files))
         | "Spread" >> beam.Reshuffle()
-        | "Sum" >> beam.ParDo(_Sum(models, label, full, plan))
+        | "Sum" >> beam.ParDo(_Sum(models, label, full, plan)).with_outputs(_PAIRS, main=_SUMS)
+    )
+    if Servable.read(models.candidate).class_names:
+        _ = summed[_PAIRS] | "Confusion" >> confusion.WriteConfusion(output_path)
+    sliced = (
+        summed[_SUMS]
         | "Add" >> beam.CombinePerKey(_add)
         | "Values" >> beam.MapTuple(lambda key, sums: (key, _values(plan, sums)))
         | "Derive"
@@ -106,7 +114,7 @@ def _values(plan: Plan, sums: Sums) -> dict[Any, Any]:
 
 
 class _Sum(beam.DoFn):
-    """A file to (slice key, sums of each measure)."""
+    """A file to (slice key, sums of each measure), and beside it to counted pairs of classes."""
 
     def __init__(self, models: predict.Models, label: str, config: config_pb2.EvalConfig, plan: Plan) -> None:
         super().__init__()
@@ -121,7 +129,7 @@ class _Sum(beam.DoFn):
         self._baseline = runtimes.load(self._models.baseline) if self._models.baseline else None
         self._decoder = example_coder.ExamplesToRecordBatchDecoder()
 
-    def process(self, file: str) -> Iterator[tuple[SliceKey, Sums]]:
+    def process(self, file: str) -> Iterator[Any]:
         chunk = _Chunk()
         for records in _batches(file):
             chunk.add(self._numbers(records), self._columns(records), self._scores(records))
@@ -156,7 +164,20 @@ class _Sum(beam.DoFn):
             scores.append(predict.with_unknown(wanted))
         return scores
 
-    def _sum_up(self, chunk: _Chunk) -> Iterator[tuple[SliceKey, Sums]]:
+    def _sum_up(self, chunk: _Chunk) -> Iterator[Any]:
+        yield from self._pairs(chunk)
+        yield from self._sums(chunk)
+
+    def _pairs(self, chunk: _Chunk) -> Iterator[Any]:
+        names = self._candidate.servable.class_names
+        if names:
+            column = chunk.column(self._label)
+            labels = [str(value) for value in column.values]
+            codes = column.first_of(chunk.rows)
+            for counted in confusion.of_batch(labels, codes, chunk.stacked(0), names):
+                yield beam.pvalue.TaggedOutput(_PAIRS, counted)
+
+    def _sums(self, chunk: _Chunk) -> Iterator[tuple[SliceKey, Sums]]:
         columns = {name: chunk.column(name) for spec in self._specs for name in spec}
         batch = Batch(self._labels(chunk), self._by_model(chunk))
         for members in slices_of(self._specs, columns, chunk.rows):
@@ -192,9 +213,13 @@ class _Chunk:
         self._columns: list[dict[str, pa.Array]] = []
         self._sizes: list[int] = []
 
-    def add(self, records: Sequence[bytes], columns: dict[str, pa.Array], scores: list[np.ndarray]) -> None:
-        self.rows += len(records)
-        self._sizes.append(len(records))
+    def add(self, numbers: np.ndarray | None, columns: dict[str, pa.Array], scores: list[np.ndarray]) -> None:
+        """A batch: labels of a regression or None, features, and each model's scores."""
+        size = len(scores[0])
+        self.rows += size
+        self._sizes.append(size)
+        if numbers is not None:
+            self.numbers.append(numbers)
         self._columns.append(columns)
         self.scores.append(scores)
 

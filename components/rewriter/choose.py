@@ -45,17 +45,19 @@ class Policy:
         max_drop: points (percent) of accuracy that may be lost.
         confidence: of each one-sided bound, in (0, 1).
         max_slice_drop: points that may be lost on any slice which is large enough to tell.
+        fixed: the candidate that goes on whatever is measured; empty for none.
     """
 
     objective: Objective
     max_drop: float
     confidence: float
     max_slice_drop: float = 5.0
+    fixed: str = ""
 
     @classmethod
     def from_json(cls, text: str) -> Self:
         raw = json.loads(text)
-        return cls(raw["objective"], raw["max_drop"], raw["confidence"], raw["max_slice_drop"])
+        return cls(raw["objective"], raw["max_drop"], raw["confidence"], raw["max_slice_drop"], raw["fixed"])
 
 
 @dataclass(frozen=True)
@@ -322,6 +324,9 @@ def choose(
         policy: the gate.
         run_off: contender -> its time in each round, all of them measured by turns.
     """
+    built = {catalogue.IDENTITY, *(verdict.name for verdict in verdicts if verdict.figures is not None)}
+    if policy.fixed in built:
+        return policy.fixed, "set by rewrite.fixed"
     qualified = [verdict for verdict in verdicts if verdict.qualified]
     if not qualified:
         advice = _advice(verdicts, policy)

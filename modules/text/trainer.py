@@ -1,8 +1,8 @@
-"""Trains a classifier of texts or pairs of texts: TFX's Trainer calls `run_fn`."""
+"""Trains a classifier of texts or pairs of texts: TFX's Trainer calls `run_fn`, its Tuner `tuner_fn`."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,10 +19,11 @@ from modules.text import model as text_model
 from modules.text.masking import Masking
 from modules.text.model import Vocabulary
 from modules.text.wordpiece import INSIDE
-from modules.training import classifier
+from modules.training import classifier, search, tuned
 
 if TYPE_CHECKING:
     from tfx.components import FnArgs
+    from tfx.components.tuner.component import TunerFnResult
 
 ADAPTERS = "keras/adapters.safetensors"
 """The adapters alone, relative to the model artifact's folder."""
@@ -37,11 +38,23 @@ def run_fn(fn_args: FnArgs) -> None:
     Raises:
         TrainingError: weights that do not fit, or see `classifier.run`.
     """
-    hparams = TextHparams.from_config(fn_args.custom_config)
-    adapters = Path(fn_args.serving_model_dir).parent / ADAPTERS
-    classifier.run(
-        fn_args,
-        f"{__name__}.{run_fn.__name__}",
+    classifier.run(fn_args, f"{__name__}.{run_fn.__name__}", _job(tuned.configured(fn_args), fn_args))
+
+
+def tuner_fn(fn_args: FnArgs) -> TunerFnResult:
+    """What TFX's Tuner calls; `custom_config` holds `tune` besides.
+
+    Raises:
+        TrainingError: see `search.tuner`.
+    """
+    return search.tuner(fn_args, lambda config: _job(config, fn_args))
+
+
+def _job(config: Mapping[str, Any], fn_args: FnArgs) -> classifier.Job:
+    hparams = TextHparams.from_config(config)
+    # A Tuner writes no model.
+    adapters = Path(fn_args.serving_model_dir or "").parent / ADAPTERS
+    return classifier.Job(
         hparams.train,
         hparams.state_root,
         lambda transform: TextTask(hparams, transform, adapters).task(),

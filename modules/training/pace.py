@@ -18,8 +18,9 @@ INPUT_WAIT_WARNING = 0.10
 
 _CALL_S = 0.25
 _MAX_STEPS_PER_CALL = 128
-# Workers must call the runtime in step, so they cannot follow their own clocks.
-_WORKER_STEPS_PER_CALL = 8
+# Workers must call the runtime in step, so they cannot follow their own clocks. And an epoch's
+# loss is summed call by call: its last digits would follow the clock.
+_UNTIMED_STEPS_PER_CALL = 8
 
 
 class Pace:
@@ -27,7 +28,8 @@ class Pace:
 
     def __init__(self, hparams: TrainHparams, *, workers: int, timed: bool) -> None:
         """Args: settings, number of worker processes, and whether waiting is measured."""
-        self._fixed = hparams.steps_per_call or (_WORKER_STEPS_PER_CALL if workers > 1 else 0)
+        untimed = workers > 1 or hparams.deterministic
+        self._fixed = hparams.steps_per_call or (_UNTIMED_STEPS_PER_CALL if untimed else 0)
         self._timed = timed
         self._train_s = self._wait_s = 0.0
         self._steady_s = self._steady_examples = 0.0

@@ -101,7 +101,9 @@ def load(
     validation = input_pipeline.evaluation_batches(
         kept, batch_size=train.batch_size, batching=sources.batching
     )
-    record = {"examples": sum(counts), "bytes_per_example": item_bytes, "cache": cache.kind}
+    # Where each epoch takes other parts of a picture, only the encoded ones can be kept.
+    kind = "off" if sources.to_training is not None and cache.kind == "disk" else cache.kind
+    record = {"examples": sum(counts), "bytes_per_example": item_bytes, "cache": kind}
     return Loaded(
         stream,
         validation,

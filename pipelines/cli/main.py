@@ -26,6 +26,8 @@ COMMANDS = {
     "candidates": ("pipelines.cli.candidates", "Show what the Rewriter tried in a run, and what came of it."),
     "rewrite": ("pipelines.cli.rewrite", "Make a SavedModel smaller or faster, and measure it."),
     "report": ("pipelines.cli.report", "Write a run as one HTML page."),
+    "ui": ("pipelines.cli.ui", "Serve pages on runs, models and lineage on this machine."),
+    "profile": ("pipelines.cli.profile", "Show where a training step's time went, and what to change."),
     "data": ("pipelines.cli.data", "Look at data before anything is trained on it."),
     "schema": ("pipelines.cli.schema", "Write, compare and update a curated schema."),
     "explain-cache": (
@@ -40,6 +42,14 @@ COMMANDS = {
         "pipelines.cli.rollback",
         "Put an older version of a model in service, or a newer one again.",
     ),
+    "gc": ("pipelines.cli.gc", "Remove what no kept run and no pushed version needs."),
+    "cost": ("pipelines.cli.cost", "Add up what nodes cost over runs."),
+    "reproduce": ("pipelines.cli.reproduce", "Run again what made a version, and compare."),
+    "retrain": (
+        "pipelines.cli.retrain",
+        "Train again on a schedule, on new data, on drift; and be left alone.",
+    ),
+    "feedback": ("pipelines.cli.feedback", "Add what became of a model's answers."),
     "why": ("pipelines.cli.why", "Say why a version is as it is."),
     "lineage": ("pipelines.cli.lineage", "Show where a model, run or file comes from or leads to."),
     "trace": ("pipelines.cli.trace", "Say which version was serving at a time."),
@@ -118,6 +128,9 @@ def main(arguments: list[str] | None = None) -> None:
     except click.ClickException as error:
         error.show()
         code = 2
+    except (click.Abort, KeyboardInterrupt):  # click's own word for Ctrl-C is an Exception
+        click.echo("Interrupted.", err=True)
+        code = 1
     except Exception as error:
         if "--debug" in given:
             raise
@@ -125,9 +138,6 @@ def main(arguments: list[str] | None = None) -> None:
         headline = f"Unexpected: {type(error).__name__}: {text[0] if text else ''}"
         remedy = "This is a fault of Headrace. headrace --debug COMMAND shows where it happened."
         _print_error(HeadraceError(headline, remedy=remedy))
-        code = 1
-    except (click.Abort, KeyboardInterrupt):
-        click.echo("Interrupted.", err=True)
         code = 1
     _exit(int(code or 0))
 

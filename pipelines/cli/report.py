@@ -33,6 +33,6 @@ def command(run: str, output: str | None, root: str) -> None:
     workspace = Workspace.open(root)
     with record_of(workspace) as source:
         gathered = gather(source, query.find_run(source, run))
-    target = Path(output) if output else workspace.reports / f"{gathered[0].run.run_id}.html"
+    target = Path(output) if output else workspace.reports / f"{gathered.view.run.run_id}.html"
     write(gathered, target, time.time())
     click.echo(str(target))

@@ -109,6 +109,7 @@ def _run_compiled(settings: config.Experiment, workspace: Workspace, *, cache: b
     """Compiles an experiment for Kubeflow and runs what came of it."""
     from pipelines.cli.run_spec import run_text
     from pipelines.runners import kubeflow
+    from pipelines.runners.spec import Settings
 
     if partial:
         raise ConfigError("A compiled pipeline runs as a whole", place="--from, --to")
@@ -117,7 +118,8 @@ def _run_compiled(settings: config.Experiment, workspace: Workspace, *, cache: b
     with output_apart(folder / "headrace.log"):
         text = kubeflow.compile_here(settings)
     (folder / "pipeline.yaml").write_text(text, encoding="utf-8")
-    return run_text(text, folder, kubeflow.parameters_here(settings, workspace), cache=cache)
+    parameters = kubeflow.parameters_here(settings, workspace)
+    return run_text(text, folder, parameters, Settings(cache, warm=True))
 
 
 def run_experiment(settings: config.Experiment, workspace: Workspace, options: Options, root: str) -> int:

@@ -14,7 +14,7 @@ from pipelines.cli.screen import output_apart
 from pipelines.errors import ConfigError, NotFoundError
 
 if TYPE_CHECKING:
-    from pipelines.runners.spec import SpecOutcome
+    from pipelines.runners.spec import Settings, SpecOutcome
 
 
 @click.command("run-spec")
@@ -33,7 +33,10 @@ if TYPE_CHECKING:
 @click.option(
     "--parallel", default=0, metavar="N", help="Containers at a time; the number of cores by default."
 )
-def command(pipeline: str, root: str, parameters: tuple[str, ...], no_cache: bool, parallel: int) -> int:
+@click.option("--warm", is_flag=True, help="Fork containers of ours from one process that has imported TFX.")
+def command(
+    pipeline: str, root: str, parameters: tuple[str, ...], no_cache: bool, parallel: int, warm: bool
+) -> int:
     """Run PIPELINE, a YAML file for Kubeflow Pipelines 2, on this machine.
 
     \b
@@ -45,15 +48,16 @@ def command(pipeline: str, root: str, parameters: tuple[str, ...], no_cache: boo
     What Kubeflow's compiler would refuse is refused. Exits 0 when the run
     succeeded, 1 when a task failed, 2 for a mistake in what was given.
     """
+    from pipelines.runners.spec import Settings
+
     path = Path(pipeline)
     if not path.is_file():
         raise NotFoundError(
             "There is no such pipeline file", place=pipeline, remedy="headrace compile makes one."
         )
     given = dict(_pair(item) for item in parameters)
-    return run_text(
-        path.read_text(encoding="utf-8"), Path(root), given, cache=not no_cache, parallel=parallel
-    )
+    settings = Settings(not no_cache, parallel, warm=warm)
+    return run_text(path.read_text(encoding="utf-8"), Path(root), given, settings)
 
 
 def _pair(item: str) -> tuple[str, str]:
@@ -63,17 +67,17 @@ def _pair(item: str) -> tuple[str, str]:
     return name, value
 
 
-def run_text(text: str, root: Path, parameters: dict[str, Any], *, cache: bool, parallel: int = 0) -> int:
+def run_text(text: str, root: Path, parameters: dict[str, Any], settings: Settings) -> int:
     """Runs a compiled pipeline with its progress on the terminal; returns the exit code."""
-    from pipelines.runners.spec import Settings, run_spec
+    from pipelines.run import interruptible
+    from pipelines.runners.spec import run_spec
 
     root.mkdir(parents=True, exist_ok=True)
     with output_apart(root / "headrace.log") as console:
         progress = ConsoleProgress(console)
         try:
-            outcome = run_spec(
-                text, root, parameters=parameters, settings=Settings(cache, parallel), progress=progress
-            )
+            with interruptible():
+                outcome = run_spec(text, root, parameters=parameters, settings=settings, progress=progress)
         finally:
             progress.close()
         _print(console, outcome)
@@ -88,6 +92,10 @@ def _print(console: Console, outcome: SpecOutcome) -> None:
     executed = sum(task.attempts > 0 for task in tasks)
     console.print(f"Tasks       {executed} executed, {cached} cached", highlight=False)
     for name, task in outcome.tasks.items():
+        for artifact in [item for items in task.artifacts.values() for item in items]:
+            if artifact["metadata"].get("pushed_destination"):
+                place = shlex.quote(str(artifact["metadata"]["pushed_destination"]))
+                console.print(f"Pushed      {place}", highlight=False, soft_wrap=True)
         if task.error:
             console.print(f"Failed      {name}: {task.error}", highlight=False, soft_wrap=True)
     console.print(f"Logs        {shlex.quote(str(outcome.folder))}", highlight=False, soft_wrap=True)

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
 from pipelines.cli.submit import compiled, endpoint_options
 from pipelines.errors import ConfigError
+
+if TYPE_CHECKING:
+    from pipelines.runners.kfp_client import Cluster
 
 
 @click.group("schedule")
@@ -74,17 +79,23 @@ def kfp(
             made = kubeflow.schedule(text, name or settings.name, experiment=group, cron=cron)
             click.echo(f"Recurring   {made.name} ({made.id}): {made.cron}")
         elif listing:
-            for item in kubeflow.recurring():
-                state = "on" if item.enabled else "paused"
-                click.echo(f"{item.name:<24} {state:<7} {item.cron:<20} {item.id}")
+            _list(kubeflow)
         else:
-            for wanted, act, done in (
-                (pause, kubeflow.pause, "paused"),
-                (resume, kubeflow.resume, "on again"),
-                (deleting, kubeflow.delete, "deleted"),
-            ):
-                if wanted:
-                    item = kubeflow.find(wanted)
-                    act(item)
-                    click.echo(f"Recurring   {item.name} ({item.id}): {done}")
+            _change(kubeflow, pause=pause, resume=resume, delete=deleting)
     return 0
+
+
+def _list(kubeflow: Cluster) -> None:
+    for item in kubeflow.recurring():
+        state = "on" if item.enabled else "paused"
+        click.echo(f"{item.name:<24} {state:<7} {item.cron:<20} {item.id}")
+
+
+def _change(kubeflow: Cluster, **wanted: str | None) -> None:
+    """Does the one thing that is asked, by the name of the client's method."""
+    done = {"pause": "paused", "resume": "on again", "delete": "deleted"}
+    for action, name in wanted.items():
+        if name:
+            item = kubeflow.find(name)
+            getattr(kubeflow, action)(item)
+            click.echo(f"Recurring   {item.name} ({item.id}): {done[action]}")

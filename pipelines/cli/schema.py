@@ -79,5 +79,5 @@ def accept(file: Path, run: str, root: str) -> int:
 
 
 def _nodes(root: str, run: str) -> Sequence[NodeRecord]:
-    with Store(Workspace.open(root).metadata_path) as store:
+    with Store(Workspace.open(root).database) as store:
         return store.nodes(store.find_run(run).run_id)

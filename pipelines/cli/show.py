@@ -42,7 +42,7 @@ def command(run: str, root: str, output: str) -> None:
     """
     workspace = Workspace.open(root)
     recovery.settle_dead(workspace)
-    with Store(workspace.metadata_path) as store:
+    with Store(workspace.database) as store:
         record = store.find_run(run)
         nodes = store.nodes(record.run_id)
         summary = summarize(store, record.run_id)

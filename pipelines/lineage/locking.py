@@ -1,6 +1,6 @@
 """One process at a time in a workspace's SQLite file.
 
-    with exclusive(workspace.metadata_path): ...
+    with exclusive(database.path): ...
 
 ML Metadata gives up after a few tries where several processes write, and with
 write-ahead logging it fails with I/O errors. Its sections are short (nodes

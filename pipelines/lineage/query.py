@@ -249,14 +249,15 @@ class _Walk:
         self._followed.update(frontier)
         near = self.beyond(frontier)
         self.edges.extend(near)
-        new = {edge.execution for edge in near if self._leads_on(edge)} - self.executions
+        new = {edge.execution for edge in _leading_on(near)} - self.executions
         self.executions.update(edge.execution for edge in near)
         far = self._source.inputs(new) if self._up else self._source.outputs(new)
         self.edges.extend(far)
-        return {edge.artifact for edge in far if self._leads_on(edge)} - self._followed
+        return {edge.artifact for edge in _leading_on(far)} - self._followed
 
-    def _leads_on(self, edge: Edge) -> bool:
-        return not (edge.reads and edge.key in COMPARED_ONLY)
+
+def _leading_on(edges: Iterable[Edge]) -> list[Edge]:
+    return [edge for edge in edges if not (edge.reads and edge.key in COMPARED_ONLY)]
 
 
 def _starts(source: Source, target: Target, direction: Direction) -> Iterable[int]:

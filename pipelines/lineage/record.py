@@ -34,6 +34,8 @@ FILES = "files.jsonl"
 """In ExampleGen's report: one input file a line."""
 
 _OVERALL = "overall"
+BEST_HYPERPARAMETERS = "best_hyperparameters.txt"
+"""TFX's name of the Tuner's result."""
 _GIT_TIMEOUT_S = 10.0
 
 
@@ -122,6 +124,20 @@ def facts(node: NodeRecord, wall_s: float) -> Facts:
     return found
 
 
+def written(node: NodeRecord) -> Facts:
+    """`output_bytes`: what a node wrote to its artifacts; empty where it was cached."""
+    if node.state != "complete":
+        return {}
+    folders = {Path(artifact.uri) for group in node.outputs.values() for artifact in group}
+    # What a resolver found lies where another node wrote it.
+    own = [folder for folder in folders if folder.name == str(node.execution_id)]
+    return {"output_bytes": sum(_size(folder) for folder in own)}
+
+
+def _size(folder: Path) -> int:
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+
+
 def _counts(node: NodeRecord) -> Facts:
     """How many examples went through: of the split it reads, of those it wrote, else of all."""
     sizes: dict[str, int] = {}
@@ -157,14 +173,115 @@ def _trainer(node: NodeRecord) -> Facts:
     if "seed" in config.get("train", {}):
         found["seed"] = int(config["train"]["seed"])
     report = _json(node, "model_run", "history.json") or {}
-    for key in ("epochs", "best_epoch", "parameters"):
+    found.update({**_system(report), **_origins(node)})
+    for key in ("epochs", "steps", "best_epoch", "parameters"):
         if key in report:
             found[key] = int(report[key])
+    weights = _weights_digest(node)
+    if weights:
+        found["weights_sha256"] = weights
+    found.update(_choices(report))
     if "examples_per_second" in report:
         found["examples_per_s"] = float(report["examples_per_second"])
     kept = int(report.get("best_epoch", 0)) - 1
     final = {name: values[kept] for name, values in report.get("history", {}).items() if kept < len(values)}
     return {**found, "metrics": json.dumps(final, sort_keys=True)} if final else found
+
+
+def _choices(report: Mapping[str, Any]) -> dict[str, str]:
+    """What the training chose by device or timing, as settings that say the same."""
+    chosen = {"precision": report.get("system", {}).get("precision")}
+    xla = report.get("choices", {}).get("xla", {}).get("xla")
+    if xla is not None:
+        chosen["xla"] = "on" if xla else "off"
+    return {key: str(value) for key, value in chosen.items() if value}
+
+
+def _weights_digest(node: NodeRecord) -> str:
+    """Of the trained variables as they are stored; empty where that is no SavedModel.
+
+    Two trainings with bit-identical weights have the same, since a file of
+    variables holds nothing else.
+    """
+    artifacts = node.outputs.get("model", ())
+    files = sorted(Path(artifacts[0].uri).rglob("variables/variables.data-*")) if artifacts else []
+    total = hashlib.sha256()
+    for path in files:
+        with open(path, "rb") as file:
+            total.update(hashlib.file_digest(file, "sha256").digest())
+    return total.hexdigest() if files else ""
+
+
+_SYSTEM = (
+    "device", "gpus", "cpu_cores", "intra_op_threads", "inter_op_threads", "onednn", "precision",
+    "precision_reason", "strategy", "strategy_reason", "replicas", "workers", "deterministic",
+)  # fmt: skip
+_XLA = ("reason", "plain_step_ms", "xla_step_ms", "compile_s")
+
+
+def _system(report: Mapping[str, Any]) -> Facts:
+    """What a training ran on, and what was chosen by measuring."""
+    found: Facts = {}
+    for key in ("input_wait_share", "skipped_steps", "resumed_from_step"):
+        if report.get(key) is not None:
+            found[key] = report[key]
+    system, xla = report.get("system", {}), report.get("choices", {}).get("xla", {})
+    for key in (*_SYSTEM, "peak_memory_mb", "device_peak_memory_mb"):
+        if system.get(key) is not None:
+            # The node's own figure counts all that its process did before.
+            name = "training_peak_memory_mb" if key == "peak_memory_mb" else key
+            found[name] = _plain(system[key])
+    found.update({f"xla_{key.removeprefix('xla_')}": xla[key] for key in _XLA if xla.get(key) is not None})
+    return found
+
+
+def _plain(value: Any) -> str | int | float:
+    if isinstance(value, bool):
+        return int(value)
+    return value if isinstance(value, (str, int, float)) else json.dumps(value)
+
+
+def _origins(node: NodeRecord) -> Facts:
+    """The values that a search found, and the model that the training started from."""
+    found: Facts = {}
+    for artifact in node.inputs.get("hyperparameters", ()):
+        path = Path(artifact.uri, BEST_HYPERPARAMETERS)
+        if path.exists():
+            values = json.loads(path.read_text())["values"]
+            found["tuned"] = json.dumps(_own_values(values), sort_keys=True)
+    for artifact in node.inputs.get("base_model", ()):
+        found["warm_start_model_id"] = artifact.id
+    return found
+
+
+def _own_values(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Tuned values without what an oracle notes for itself."""
+    return {name: value for name, value in values.items() if not name.startswith("tuner/")}
+
+
+def tuning(node: NodeRecord | None) -> dict[str, Any]:
+    """A search: `objective`, `oracle`, `score`, `values` of the best trial, and all `trials`, best first."""
+    found = _json(node, "tuner_results", "tuner_results.json") if node else None
+    if not node or not found:
+        return {}
+    tune = json.loads(str(node.properties["custom_config"]))["tune"]
+    trials = []
+    for row in found:
+        values = {name: value for name, value in row.items() if name not in ("trial_id", "score")}
+        trials.append({"score": row["score"], "values": _own_values(values)})
+    return {"objective": tune["objective"], "oracle": tune["oracle"], **trials[0], "trials": trials}
+
+
+def _tuner(node: NodeRecord) -> Facts:
+    found = tuning(node)
+    if not found:
+        return {}
+    return {
+        "objective": found["objective"],
+        "score": float(found["score"]),
+        "trials": len(found["trials"]),
+        "tuned": json.dumps(found["values"], sort_keys=True),
+    }
 
 
 def _rewriter(node: NodeRecord) -> Facts:
@@ -207,6 +324,7 @@ def _pusher(node: NodeRecord) -> Facts:
 _READERS: Mapping[str, Callable[[NodeRecord], Facts]] = {
     "ExampleGen": _example_gen,
     "Trainer": _trainer,
+    "Tuner": _tuner,
     "Rewriter": _rewriter,
     "Evaluator": _evaluator,
     "Pusher": _pusher,
@@ -241,8 +359,13 @@ class InputFile:
 def read_files(node: NodeRecord) -> list[dict[str, Any]]:
     """What `files.jsonl` of an ExampleGen's report says; empty where it is not there."""
     reports = node.outputs.get("report", ())
-    path = Path(reports[0].uri, FILES) if reports else None
-    if path is None or not path.exists():
+    return read_listed(Path(reports[0].uri)) if reports else []
+
+
+def read_listed(report: Path) -> list[dict[str, Any]]:
+    """The input files in an ExampleGen's report folder; empty where that is gone."""
+    path = report / FILES
+    if not path.exists():
         return []
     return [json.loads(line) for line in path.read_text().splitlines()]
 

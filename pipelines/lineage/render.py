@@ -137,7 +137,7 @@ def as_json(lineage: Lineage) -> str:
         "cut": lineage.cut,
         "artifacts": [asdict(artifact) for artifact in lineage.artifacts.values()],
         "executions": [asdict(execution) for execution in lineage.executions.values()],
-        "edges": [asdict(edge) for edge in lineage.edges],
+        "edges": [edge._asdict() for edge in lineage.edges],
     }
     return json.dumps(content, indent=1)
 

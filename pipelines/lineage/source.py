@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from pipelines.lineage.store import ArtifactRecord, RunRecord
 
@@ -34,9 +34,11 @@ class Execution:
     properties: Mapping[str, str | int | float]
 
 
-@dataclass(frozen=True)
-class Edge:
-    """An execution reads or writes an artifact; `key` is its input or output key."""
+class Edge(NamedTuple):
+    """An execution reads or writes an artifact; `key` is its input or output key.
+
+    A tuple, since answers hold tens of thousands.
+    """
 
     artifact: int
     execution: int
@@ -124,6 +126,12 @@ class Source(Protocol):
 
     def run(self, run_id: str) -> RunRecord | None:
         """A run by its whole id."""
+
+    def find_runs(self, text: str, state: str, limit: int, offset: int = 0) -> Sequence[RunRecord]:
+        """Runs whose id holds `text`, in a state (any where it is empty), newest first.
+
+        Ids begin with the experiment's name.
+        """
 
     def run_ids(self, prefix: str = "", limit: int = 50) -> Sequence[str]:
         """Ids of runs that begin so, newest first."""

@@ -1,6 +1,6 @@
 """Lineage look-ups straight from the SQLite file of ML Metadata.
 
-    with SqliteSource(workspace.metadata_path) as source:
+    with SqliteSource(workspace.database.path) as source:
         source.producers([17])
 
 ML Metadata's API answers `get_lineage_subgraph` with every execution that ever
@@ -45,7 +45,7 @@ _INDEXES = {
 """ML Metadata has no index that leads from an execution to its run."""
 
 _IDS = "(SELECT value FROM json_each(?))"
-_EDGE = "SELECT Event.artifact_id, Event.execution_id, EventPath.step_key"
+_EDGE = "SELECT Event.artifact_id, Event.execution_id, coalesce(EventPath.step_key, '')"
 _KEY = "LEFT JOIN EventPath ON EventPath.event_id = Event.id AND EventPath.is_index_step = 0"
 
 _PRODUCERS = f"""
@@ -76,7 +76,7 @@ SELECT Artifact.id, Type.name, Artifact.uri FROM Artifact JOIN Type ON Type.id =
 WHERE Artifact.id IN {_IDS} ORDER BY Artifact.id"""
 
 _PROPERTIES = f"""
-SELECT {{kind}}_id, name, int_value, double_value, string_value FROM {{table}}
+SELECT {{kind}}_id, name, coalesce(int_value, double_value, string_value) FROM {{table}}
 WHERE {{kind}}_id IN {_IDS} ORDER BY is_custom_property"""
 
 _INPUT_FILES = f"""
@@ -131,6 +131,13 @@ ORDER BY at.double_value"""
 _RUN_IDS = f"""
 SELECT Context.name FROM Context JOIN Type ON Type.id = Context.type_id
 WHERE Type.name = '{RUN_TYPE}' AND Context.name >= ? AND Context.name < ? ORDER BY Context.id DESC LIMIT ?"""
+
+_FIND_RUNS = f"""
+SELECT Context.name FROM Context JOIN Type ON Type.id = Context.type_id
+WHERE Type.name = '{RUN_TYPE}' AND instr(Context.name, ?1) AND (?2 = '' OR EXISTS (
+  SELECT 1 FROM ContextProperty AS state WHERE state.context_id = Context.id
+  AND state.name = 'state' AND state.string_value = ?2
+)) ORDER BY Context.id DESC LIMIT ?3 OFFSET ?4"""
 
 _RUN = f"""
 SELECT property.name, int_value, double_value, string_value FROM Context
@@ -207,18 +214,20 @@ class SqliteSource:
         return self._connection.execute(statement, parameters).fetchall()
 
     def producers(self, artifacts: Iterable[int]) -> Sequence[Edge]:
-        return [_edge(row, reads=False) for row in self._rows(_PRODUCERS, _json(artifacts))]
+        return self._edges(False, _PRODUCERS, _json(artifacts))
 
     def consumers(self, artifacts: Iterable[int]) -> Sequence[Edge]:
-        return [_edge(row, reads=True) for row in self._rows(_CONSUMERS, _json(artifacts))]
+        return self._edges(True, _CONSUMERS, _json(artifacts))
 
     def inputs(self, executions: Iterable[int]) -> Sequence[Edge]:
-        rows = self._rows(_OF_EXECUTIONS.format(types=_READS), _json(executions))
-        return [_edge(row, reads=True) for row in rows]
+        return self._edges(True, _OF_EXECUTIONS.format(types=_READS), _json(executions))
 
     def outputs(self, executions: Iterable[int]) -> Sequence[Edge]:
-        rows = self._rows(_OF_EXECUTIONS.format(types=_WRITES), _json(executions))
-        return [_edge(row, reads=False) for row in rows]
+        return self._edges(False, _OF_EXECUTIONS.format(types=_WRITES), _json(executions))
+
+    def _edges(self, reads: bool, statement: str, wanted: str) -> list[Edge]:
+        rows = self._rows(statement, wanted)
+        return [Edge(artifact, execution, key, reads) for artifact, execution, key in rows]
 
     def executions(self, ids: Iterable[int]) -> Mapping[int, Execution]:
         wanted = _json(ids)
@@ -259,10 +268,12 @@ class SqliteSource:
     def _properties(self, kind: str, wanted: str) -> dict[int, dict[str, Any]]:
         found: dict[int, dict[str, Any]] = {}
         statement = _PROPERTIES.format(kind=kind, table=f"{kind.capitalize()}Property")
-        for number, name, *values in self._rows(statement, wanted):
-            value = _value(values)
+        for number, name, value in self._rows(statement, wanted):
             if value is not None:
-                found.setdefault(number, {})[name] = value
+                properties = found.get(number)
+                if properties is None:
+                    properties = found[number] = {}
+                properties[name] = value
         return found
 
     def input_files(self, path: str) -> Sequence[int]:
@@ -292,6 +303,10 @@ class SqliteSource:
         rows = self._rows(_RUN, run_id)
         return RunRecord.of(run_id, {name: _value(values) for name, *values in rows}) if rows else None
 
+    def find_runs(self, text: str, state: str, limit: int, offset: int = 0) -> Sequence[RunRecord]:
+        names = [name for (name,) in self._rows(_FIND_RUNS, text, state, limit, offset)]
+        return [run for run in map(self.run, names) if run]
+
     def run_ids(self, prefix: str = "", limit: int = 50) -> Sequence[str]:
         return [name for (name,) in self._rows(_RUN_IDS, prefix, prefix + _LAST, limit)]
 
@@ -314,10 +329,6 @@ def add_indexes(path: Path) -> None:
 
 def _json(ids: Iterable[int]) -> str:
     return json.dumps(sorted(set(ids)))
-
-
-def _edge(row: tuple[int, int, str | None], *, reads: bool) -> Edge:
-    return Edge(row[0], row[1], row[2] or "", reads)
 
 
 def _value(values: Sequence[Any]) -> Any:

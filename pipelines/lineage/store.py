@@ -1,6 +1,6 @@
 """ML Metadata behind one small interface: runs, nodes, artifacts.
 
-    with Store(workspace.metadata_path) as store:
+    with Store(workspace.database) as store:
         store.runs()                    # newest first
         store.nodes(run_id)             # what each node did
 
@@ -10,26 +10,29 @@ context per run (`HeadraceRun`) with what TFX does not record, and reads all.
 
 from __future__ import annotations
 
+import contextlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
-from ml_metadata.metadata_store import metadata_store
 from ml_metadata.proto import metadata_store_pb2 as pb
 
-from pipelines.errors import NotFoundError, WorkspaceError, nearest
-from pipelines.lineage.locking import exclusive
+from pipelines.errors import NotFoundError, nearest
+from pipelines.lineage.database import Database, connected
 
 RUN_TYPE = "HeadraceRun"
 TFX_RUN_TYPE = "pipeline_run"
 TFX_NODE_TYPE = "node"
 
-ROLLBACK, PRUNE = "HeadraceRollback", "HeadracePrune"
-"""Execution types of what is done to served models outside of runs."""
+ROLLBACK, PRUNE, CLEANING = "HeadraceRollback", "HeadracePrune", "HeadraceCleaning"
+"""Execution types of what is done to served models and to artifacts outside of runs."""
 
-OPERATIONS = (ROLLBACK, PRUNE)
+RETRAINING = "HeadraceRetraining"
+"""Execution type of a decision about training again; see `pipelines.retraining`."""
+
+OPERATIONS = (ROLLBACK, PRUNE, CLEANING)
 
 INPUT_FILE = "InputFile"
 """Artifact type of what ExampleGen read; its events have the key `files`."""
@@ -102,40 +105,31 @@ class Store:
 
     _store: Any
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._lock = exclusive(path)
+    def __init__(self, database: Database | Path) -> None:
+        """Makes the handle.
+
+        Args:
+            database: where the record is; a path is that of a SQLite file.
+        """
+        self._database = Database(database) if isinstance(database, Path) else database
+        self._place = self._database.name
+        self._opened = contextlib.ExitStack()
 
     def __enter__(self) -> Self:
         """Opens or makes the store.
 
         Raises:
-            WorkspaceError: the file is no metadata store.
+            WorkspaceError: the file is no metadata store, or the server cannot be used.
         """
-        self._lock.__enter__()
-        try:
-            self._store = self._connect()
-        except BaseException:
-            self._lock.__exit__(None, None, None)
-            raise
+        with contextlib.ExitStack() as opened:
+            opened.enter_context(self._database.exclusive())
+            self._store = opened.enter_context(connected(self._database))
+            self._opened = opened.pop_all()
         return self
 
     def __exit__(self, *exception: object) -> None:
         self._store = None
-        self._lock.__exit__(None, None, None)
-
-    def _connect(self) -> Any:
-        config = pb.ConnectionConfig()
-        config.sqlite.filename_uri = str(self._path)
-        config.sqlite.connection_mode = pb.SqliteMetadataSourceConfig.READWRITE_OPENCREATE
-        try:
-            return metadata_store.MetadataStore(config)
-        except Exception as error:
-            raise WorkspaceError(
-                f"The metadata store cannot be opened: {error}",
-                place=str(self._path),
-                remedy="Restore it from a backup, or move it away to begin a new history (artifacts stay).",
-            ) from error
+        self._opened.close()
 
     def begin_run(self, run_id: str, experiment: str, started: float, details: Mapping[str, Any]) -> None:
         """Records that a run has begun."""
@@ -233,12 +227,7 @@ class Store:
 
     def runs(self) -> list[RunRecord]:
         """All runs, newest first."""
-        try:
-            contexts = self._store.get_contexts_by_type(RUN_TYPE)
-        except Exception as error:  # MLMD raises its own error for a type nobody registered
-            if "NotFound" in type(error).__name__:
-                return []
-            raise
+        contexts = known_or_none(lambda: self._store.get_contexts_by_type(RUN_TYPE)) or []
         return sorted(map(_run_record, contexts), key=lambda run: run.started, reverse=True)
 
     def find_run(self, name: str) -> RunRecord:
@@ -249,7 +238,7 @@ class Store:
         """
         runs = self.runs()
         if not runs:
-            raise NotFoundError("There are no runs in this workspace yet", place=str(self._path))
+            raise NotFoundError("There are no runs in this workspace yet", place=self._place)
         if name == "latest":
             return runs[0]
         exact = [run for run in runs if run.run_id == name]
@@ -262,7 +251,7 @@ class Store:
                 f"{len(matching)} runs begin with {name!r}", place=ids, remedy="Type more of it."
             )
         remedy = nearest(name, [run.run_id for run in runs[:50]])
-        raise NotFoundError(f"There is no run {name!r}", place=str(self._path), remedy=remedy)
+        raise NotFoundError(f"There is no run {name!r}", place=self._place, remedy=remedy)
 
     def nodes(self, run_id: str) -> list[NodeRecord]:
         """What a run's nodes did, in the order in which they began."""
@@ -276,7 +265,7 @@ class Store:
         """
         found = self._store.get_executions_by_id([execution_id])
         if not found:
-            raise NotFoundError(f"There is no execution {execution_id}", place=str(self._path))
+            raise NotFoundError(f"There is no execution {execution_id}", place=self._place)
         return self._node_records(found)[0]
 
     def _node_records(self, executions: Sequence[Any]) -> list[NodeRecord]:
@@ -286,12 +275,7 @@ class Store:
 
     def artifacts_of_type(self, type_name: str) -> list[ArtifactRecord]:
         """All artifacts of a type, oldest first; none where the type is unknown."""
-        try:
-            found = self._store.get_artifacts_by_type(type_name)
-        except Exception as error:  # MLMD raises its own error for a type nobody registered
-            if "NotFound" in type(error).__name__:
-                return []
-            raise
+        found = known_or_none(lambda: self._store.get_artifacts_by_type(type_name)) or []
         records = self._artifacts({artifact.id for artifact in found})
         return [records[number] for number in sorted(records)]
 
@@ -363,7 +347,7 @@ class Store:
             node=self._node_id(execution),
             execution_id=execution.id,
             state=_state(execution),
-            properties=_values(execution.custom_properties),
+            properties=values_of(execution.custom_properties),
             inputs=inputs,
             outputs=outputs,
         )
@@ -387,7 +371,7 @@ class Store:
                 id=artifact.id,
                 type=artifact.type,
                 uri=artifact.uri,
-                properties={**_values(artifact.properties), **_values(artifact.custom_properties)},
+                properties={**values_of(artifact.properties), **values_of(artifact.custom_properties)},
             )
             for artifact in found
         }
@@ -395,12 +379,22 @@ class Store:
     def _run_context(self, run_id: str) -> Any:
         context = self._store.get_context_by_type_and_name(RUN_TYPE, run_id)
         if context is None:
-            raise NotFoundError(f"There is no run {run_id!r}", place=str(self._path))
+            raise NotFoundError(f"There is no run {run_id!r}", place=self._place)
         return context
 
 
+def known_or_none(ask: Callable[[], Any]) -> Any:
+    """An answer of ML Metadata; None where it knows no such type, for which it raises an error."""
+    try:
+        return ask()
+    except Exception as error:
+        if "NotFound" in type(error).__name__:
+            return None
+        raise
+
+
 def _run_record(context: Any) -> RunRecord:
-    return RunRecord.of(context.name, _values(context.custom_properties))
+    return RunRecord.of(context.name, values_of(context.custom_properties))
 
 
 def _artifact(type_id: int, record: ArtifactRecord) -> Any:
@@ -420,7 +414,8 @@ def _state(execution: Any) -> str:
     return str(pb.Execution.State.Name(execution.last_known_state)).lower()
 
 
-def _values(properties: Any) -> dict[str, str | int | float]:
+def values_of(properties: Any) -> dict[str, str | int | float]:
+    """Properties as plain values."""
     return {
         key: getattr(value, value.WhichOneof("value"))
         for key, value in properties.items()

@@ -65,13 +65,16 @@ def ticks(low: float, high: float, about: int = 5) -> list[float]:
     return [round(number * step, 12) for number in range(first, last + 1)]
 
 
-def lines(series: Mapping[str, Sequence[float]], *, title: str, mark: int | None = None) -> Markup:
+def lines(
+    series: Mapping[str, Sequence[float]], *, title: str, mark: int | None = None, axis: str = "epoch"
+) -> Markup:
     """A line per series over epochs, counted from 1.
 
     Args:
         series: name -> one value per epoch; what is not finite is left out.
         title: above the chart.
         mark: the epoch whose weights were kept.
+        axis: what is counted.
     """
     finite = [value for values in series.values() for value in values if math.isfinite(value)]
     if not finite:
@@ -83,7 +86,7 @@ def lines(series: Mapping[str, Sequence[float]], *, title: str, mark: int | None
     epochs = sorted({round(value) for value in ticks(1, max(count, 2)) if 1 <= value <= max(count, 2)} | {1})
     drawn = [_line(number, name, values, x, y) for number, (name, values) in enumerate(series.items())]
     kept = _kept(mark, x) if mark else None
-    return _figure(title, _axes(x, y, epochs, marks, "epoch", ""), kept, *drawn, _legend(list(series)))
+    return _figure(title, _axes(x, y, epochs, marks, axis, ""), kept, *drawn, _legend(list(series)))
 
 
 def _line(number: int, name: str, values: Sequence[float], x: _Axis, y: _Axis) -> Markup:
@@ -231,15 +234,21 @@ def _figure(title: str, *content: Markup | None) -> Markup:
     return tag("figure", tag("figcaption", title), picture)
 
 
-def bar(share: float, limit: float | None = None) -> Markup:
-    """A bar for a share in [0, 1], with a tick at a limit."""
+def bar(share: float, limit: float | None = None, baseline: float | None = None) -> Markup:
+    """A bar for a share in [0, 1], with a tick at a limit, and a dot where the baseline is."""
     width, height = 120, 12
     tick = tag("line", x1=limit * width, x2=limit * width, y1=0, y2=height, class_="limit") if limit else None
+    before = (
+        tag("circle", cx=max(4.0, min(baseline * width, width - 4.0)), cy=height / 2, r=3.5, class_="before")
+        if baseline is not None
+        else None
+    )
     return tag(
         "svg",
         join([tag("rect", width=width, height=height, class_="track")]),
         tag("rect", width=max(0.0, min(share, 1.0)) * width, height=height, class_="fill"),
         tick,
+        before,
         viewBox=f"0 0 {width} {height}",
         width=width,
         height=height,

@@ -1,18 +1,22 @@
-"""The chain of a run as a picture: a box per node, in rows from first to last.
+"""A run's chain and a lineage as pictures.
 
-chain(view)         # SVG; each box is a link to the node's details
+chain(view)         # each box leads to the node's details
+lineage(found)      # each box leads to the details of an execution, a file or a version
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 
+from pipelines.lineage.query import COMPARED_ONLY, Lineage
+from pipelines.lineage.render import describe
+from pipelines.lineage.source import Execution
+from pipelines.lineage.store import INPUT_FILE, ArtifactRecord
 from pipelines.lineage.view import NodeView, RunView
-from pipelines.report.markup import Markup, tag
+from pipelines.report.drawing import Arrow, Box, draw
+from pipelines.report.markup import Markup
 
-_BOX_W, _BOX_H = 148, 46
-_GAP_X, _GAP_Y = 20, 32
 STATES = {
     "complete": ("✓", "executed"),
     "cached": ("↺", "cached"),
@@ -21,15 +25,8 @@ STATES = {
     "running": ("▷", "running"),
 }
 
-
-@dataclass(frozen=True)
-class _Box:
-    x: float
-    y: float
-
-    @property
-    def middle(self) -> float:
-        return self.x + _BOX_W / 2
+MOST = 200
+"""More boxes than this are no picture any more."""
 
 
 def edges(nodes: Mapping[str, NodeView]) -> list[tuple[str, str]]:
@@ -49,98 +46,107 @@ def edges(nodes: Mapping[str, NodeView]) -> list[tuple[str, str]]:
     return list(found)
 
 
-def without_implied(pairs: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
-    """Leaves out arrows between nodes that a longer way connects too, which would cross other boxes."""
-    after: dict[str, set[str]] = {}
-    for first, second in pairs:
-        after.setdefault(first, set()).add(second)
-
-    def reaches(start: str, goal: str) -> bool:
-        waiting, seen = set(after.get(start, ())), set[str]()
-        while waiting:
-            name = waiting.pop()
-            if name == goal:
-                return True
-            seen.add(name)
-            waiting |= after.get(name, set()) - seen
-        return False
-
-    return [
-        (first, second)
-        for first, second in pairs
-        if not any(reaches(other, second) for other in after[first] - {second})
-    ]
-
-
-def rows(names: Sequence[str], pairs: Sequence[tuple[str, str]]) -> list[list[str]]:
-    """Nodes by the longest way that leads to them.
-
-    Args:
-        names: in an order in which each comes after those it reads from.
-        pairs: what `edges` gives.
-    """
-    level = dict.fromkeys(names, 0)
-    for name in names:
-        level[name] = max((level[before] + 1 for before, after in pairs if after == name), default=0)
-    found: list[list[str]] = [[] for _ in range(max(level.values(), default=0) + 1)]
-    for name in names:
-        found[level[name]].append(name)
-    return found
+def waits(view: RunView) -> list[tuple[str, str]]:
+    """Which node waited for another, by the pipeline, also where it read nothing of it: gates."""
+    before = view.run.details.get("upstream") or {}
+    return [(name, node) for node in view.nodes for name in before.get(node, ()) if name in view.nodes]
 
 
 def chain(view: RunView) -> Markup:
-    """The picture."""
-    pairs = edges(view.nodes)
-    grid = rows(list(view.nodes), pairs)
-    columns = max(len(row) for row in grid)
-    width = columns * (_BOX_W + _GAP_X) + _GAP_X
-    boxes = {
-        name: _Box(
-            _GAP_X + (columns - len(row)) * (_BOX_W + _GAP_X) / 2 + column * (_BOX_W + _GAP_X),
-            4 + number * (_BOX_H + _GAP_Y),
-        )
-        for number, row in enumerate(grid)
-        for column, name in enumerate(row)
-    }
-    height = len(grid) * (_BOX_H + _GAP_Y) - _GAP_Y + 8
-    return tag(
-        "svg",
-        tag("defs", _arrow_head()),
-        *(_arrow(boxes[before], boxes[after]) for before, after in without_implied(pairs)),
-        *(_node(view.nodes[name], box) for name, box in boxes.items()),
-        viewBox=f"0 0 {width} {height}",
-        class_="chain",
-        role="group",
-        aria_label="The chain: each node with its state and time",
-        style=f"max-width:{width}px",
-    )
+    """The picture of a run."""
+    data = edges(view.nodes)
+    arrows = [Arrow(*pair) for pair in data]
+    arrows += [Arrow(*pair, dashed=True) for pair in waits(view) if pair not in data]
+    boxes = [_node(node) for node in view.nodes.values()]
+    return draw(_in_order(boxes, arrows), arrows, name="chain", label="Nodes, with state and time")
 
 
-def _arrow_head() -> Markup:
-    path = tag("path", d="M0,0 L8,4 L0,8 z")
-    return tag("marker", path, id="head", markerWidth=8, markerHeight=8, refX=7, refY=4, orient="auto")
+def _node(node: NodeView) -> Box:
+    return Box(
+        node.node, node.node, note(node.execution), f"#node-{node.node}", node.execution.state,
+        f"{node.node}: {note(node.execution).partition(' ')[2]}",
+    )  # fmt: skip
 
 
-def _arrow(before: _Box, after: _Box) -> Markup:
-    start, end = before.y + _BOX_H, after.y - 1
-    bend = _GAP_Y * 0.6
-    way = (
-        f"M{before.middle:.0f},{start:.0f} C{before.middle:.0f},{start + bend:.0f} "
-        f"{after.middle:.0f},{end - bend:.0f} {after.middle:.0f},{end:.0f}"
-    )
-    return tag("path", d=way, class_="arrow", marker_end="url(#head)")
+def note(execution: Execution) -> str:
+    """State and time in a few signs."""
+    sign, word = STATES.get(execution.state, ("·", execution.state))
+    wall = execution.properties.get("wall_s")
+    return f"{sign} {word}" + (f" · {float(wall):.1f} s" if wall is not None else "")
 
 
-def _node(node: NodeView, box: _Box) -> Markup:
-    sign, word = STATES.get(node.execution.state, ("·", node.execution.state))
-    wall = node.execution.properties.get("wall_s")
-    time = f" · {float(wall):.1f} s" if wall is not None else ""
-    return tag(
-        "a",
-        tag("rect", x=box.x, y=box.y, width=_BOX_W, height=_BOX_H, rx=7),
-        tag("text", node.node, x=box.middle, y=box.y + 19, text_anchor="middle", class_="name"),
-        tag("text", f"{sign} {word}{time}", x=box.middle, y=box.y + 36, text_anchor="middle"),
-        href=f"#node-{node.node}",
-        class_=f"node {node.execution.state}",
-        aria_label=f"{node.node}: {word}{time}",
-    )
+def _in_order(boxes: Sequence[Box], arrows: Sequence[Arrow]) -> list[Box]:
+    """Each box after those it has arrows from; the given order otherwise. A circle is cut anywhere."""
+    waiting, done, found = list(boxes), set[str](), list[Box]()
+    known = {box.key for box in boxes}
+    before: dict[str, set[str]] = {}
+    for arrow in arrows:
+        before.setdefault(arrow.after, set()).update({arrow.before} & known)
+    while waiting:
+        ready = next((box for box in waiting if before.get(box.key, set()) <= done), waiting[0])
+        waiting.remove(ready)
+        done.add(ready.key)
+        found.append(ready)
+    return found
+
+
+def size(found: Lineage) -> int:
+    """How many boxes a lineage has as a picture."""
+    return len(found.executions) + len(shown(found))
+
+
+def lineage(found: Lineage) -> Markup:
+    """Executions with the artifacts at their ends: input files, what was asked about, what came out last.
+
+    Artifacts between two executions are the arrows; what something was only
+    compared with is dashed.
+    """
+    ends = shown(found)
+    arrows = list(_arrows(found, ends))
+    boxes = [_execution(execution) for execution in found.executions.values()]
+    boxes += [_artifact(found.artifacts[number]) for number in ends]
+    ordered = _in_order(boxes, arrows)
+    return draw(ordered, arrows, name="lineage", label="Lineage, from origins to results")
+
+
+def shown(found: Lineage) -> list[int]:
+    """Artifacts that are read or written at one side only, and those asked about."""
+    read = {edge.artifact for edge in found.edges if edge.reads}
+    written = {edge.artifact for edge in found.edges if not edge.reads}
+    compared = {edge.artifact for edge in found.edges if edge.reads and edge.key in COMPARED_ONLY}
+    ends = set(found.target.artifacts) | (compared - written)
+    ends |= {number for number in read - written if _matters(found.artifacts[number])}
+    ends |= {number for number in written - read if _matters(found.artifacts[number])}
+    return sorted(ends & found.artifacts.keys())
+
+
+def _matters(artifact: ArtifactRecord) -> bool:
+    return artifact.type == INPUT_FILE or bool(artifact.properties.get("pushed_destination"))
+
+
+def _arrows(found: Lineage, ends: Sequence[int]) -> Iterator[Arrow]:
+    makers = {edge.artifact: edge.execution for edge in found.edges if not edge.reads}
+    for edge in found.edges:
+        dashed = edge.reads and edge.key in COMPARED_ONLY
+        if edge.artifact in ends:
+            artifact, execution = f"a{edge.artifact}", f"e{edge.execution}"
+            yield Arrow(artifact, execution, dashed) if edge.reads else Arrow(execution, artifact)
+        elif edge.reads and makers.get(edge.artifact, edge.execution) != edge.execution:
+            yield Arrow(f"e{makers[edge.artifact]}", f"e{edge.execution}", dashed)
+
+
+def _execution(item: Execution) -> Box:
+    title = f"{item.node}{f' in run {item.run_id}' if item.run_id else ''}: {note(item).partition(' ')[2]}"
+    return Box(f"e{item.id}", item.node, note(item), f"#lineage-e{item.id}", item.state, title)
+
+
+def _artifact(item: ArtifactRecord) -> Box:
+    said = describe(item).partition(" [")[0]
+    href = f"#lineage-a{item.id}"
+    if item.type == INPUT_FILE:
+        records = f"{item.properties.get('records', 0)} records"
+        return Box(f"a{item.id}", Path(item.uri).name, records, href, "file", said)
+    kind, _, name = said.partition(" ")
+    if name.startswith("("):  # a reason; the whole of it stands in the details
+        name = ""
+    return Box(f"a{item.id}", name or kind, kind if name else f"artifact {item.id}", href, "artifact", said)

@@ -1,7 +1,7 @@
 """What the chosen candidate got wrong on the split that candidates were judged on.
 
 judged = read(view)         # None where scores or examples are no longer there
-judged.confusion, judged.mistakes
+judged.wrong, judged.mistakes
 """
 
 from __future__ import annotations
@@ -54,15 +54,13 @@ class Judged:
 
     Attributes:
         split: which examples.
-        classes: names, in the order of rows and columns.
-        confusion: (label, predicted) -> examples.
+        total: how many.
         wrong: how many examples were wrong.
         mistakes: the surest of them.
     """
 
     split: str
-    classes: Sequence[str]
-    confusion: dict[tuple[str, str], int]
+    total: int
     wrong: int
     mistakes: Sequence[Mistake]
 
@@ -96,12 +94,12 @@ def _judge(
 ) -> Judged:
     data = view.config.get("data", {})
     label_feature, image_feature = data.get("label", "label"), data.get("image", "image")
-    confusion: dict[tuple[str, str], int] = {}
+    total = 0
     wrong: list[tuple[float, str, records.Example]] = []
     for row, example in zip(scores, examples, strict=False):
         top = int(row.argmax())
         pair = (example.text(label_feature), classes[top])
-        confusion[pair] = confusion.get(pair, 0) + 1
+        total += 1
         if pair[0] != pair[1]:
             wrong.append((float(row[top]), classes[top], example))
     wrong.sort(key=lambda item: -item[0])
@@ -118,7 +116,7 @@ def _judge(
         )
         for score, predicted, example in wrong[:MAX_MISTAKES]
     ]
-    return Judged(split, sorted(set(classes), key=natural), confusion, len(wrong), mistakes)
+    return Judged(split, total, len(wrong), mistakes)
 
 
 def natural(name: str) -> tuple[int, str]:

@@ -1,19 +1,23 @@
 """One HTML page for a run: self-contained, printable, readable offline.
 
-text = page(view, why="...", tree="...", made_at=time.time())
+text = page(gathered, made_at=time.time())
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
+from pipelines.lineage.query import Lineage
 from pipelines.lineage.render import clock
 from pipelines.lineage.view import RunView
 from pipelines.report import shell
-from pipelines.report.markup import tag
-from pipelines.report.sections import data, model, run
+from pipelines.report.markup import Markup, tag
+from pipelines.report.sections import data, model, run, tuning
 
-_NAMES = {
+NAMES = {
     "chain": "Chain",
     "data": "Data",
+    "tuning": "Tuning",
     "training": "Training",
     "candidates": "Candidates",
     "evaluation": "Evaluation",
@@ -23,26 +27,48 @@ _NAMES = {
 }
 
 
-def page(view: RunView, *, why: str, tree: str, made_at: float) -> str:
+@dataclass(frozen=True)
+class Gathered:
+    """What a page is made from.
+
+    Attributes:
+        view: the run.
+        why: a paragraph on the version it pushed; empty where it pushed none.
+        lineage: of that version, else of all that the run made.
+    """
+
+    view: RunView
+    why: str
+    lineage: Lineage
+
+
+def page(gathered: Gathered, *, made_at: float) -> str:
     """The whole page.
 
     Args:
-        view: the run.
-        why: a paragraph on the version it pushed; empty where it pushed none.
-        tree: its lineage as `render.tree` gives it.
+        gathered: what to show.
         made_at: seconds since the epoch.
     """
+    parts = sections(gathered)
+    header = run.header(gathered.view, gathered.why)
+    main = tag("main", header, *parts.values(), id="content")
+    links = [(NAMES[name], f"#{name}") for name in parts]
+    title = f"{gathered.view.run.run_id} · Headrace"
+    return shell.document(title, links, main, f"headrace report, {clock(made_at)}")
+
+
+def sections(gathered: Gathered) -> dict[str, Markup]:
+    """Name -> section, those left out that would be empty."""
+    view = gathered.view
     parts = {
         "chain": run.chain(view),
         "data": data.data_section(view),
+        "tuning": tuning.tuning(view),
         "training": model.training(view),
         "candidates": model.candidates(view),
         "evaluation": model.evaluation(view),
         "mistakes": model.mistakes(view),
-        "lineage": run.lineage(view, tree),
+        "lineage": run.lineage(gathered.lineage),
         "environment": run.environment(view),
     }
-    shown = {name: part for name, part in parts.items() if part}
-    main = tag("main", run.header(view, why), *shown.values(), id="content")
-    links = [(_NAMES[name], name) for name in shown]
-    return shell.document(f"{view.run.run_id} · Headrace", links, main, f"headrace report, {clock(made_at)}")
+    return {name: part for name, part in parts.items() if part}

@@ -1,6 +1,6 @@
 """What every page of a report is put into: head, styles, navigation, and a policy that loads nothing.
 
-text = document("digits-1 · Headrace", [("Chain", "chain")], main, "headrace report, ...")
+text = document("digits-1 · Headrace", [("Chain", "#chain")], main, "headrace report, ...")
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ def document(title: str, links: Sequence[tuple[str, str]], main: Markup, footer:
 
     Args:
         title: in the browser's tab.
-        links: name and id of each section.
+        links: name and address of each; one in the page is `#id`.
         main: the content, whose id is `content`.
         footer: what made the page, and when.
     """
@@ -45,8 +45,8 @@ def document(title: str, links: Sequence[tuple[str, str]], main: Markup, footer:
 
 
 def _navigation(links: Sequence[tuple[str, str]]) -> Markup:
-    items = [tag("li", tag("a", name, href=f"#{id_}")) for name, id_ in links]
-    return tag("nav", tag("ul", *items), aria_label="Sections")
+    items = [tag("li", tag("a", name, href=address)) for name, address in links]
+    return tag("nav", tag("ul", *items), aria_label="Sections and pages")
 
 
 def _resource(name: str) -> Markup:

@@ -41,8 +41,8 @@ def page(run_id: str, features: Sequence[Feature], *, made_at: float) -> str:
         *(_feature(feature, ids[feature.name]) for feature in features),
         id="content",
     )
-    links = [(feature.name, ids[feature.name]) for feature in features[:_MAX_LINKS]]
-    navigation = [("Overview", "overview"), *links]
+    links = [(feature.name, f"#{ids[feature.name]}") for feature in features[:_MAX_LINKS]]
+    navigation = [("Overview", "#overview"), *links]
     return shell.document(
         f"{run_id} · statistics", navigation, main, f"headrace data stats, {clock(made_at)}"
     )

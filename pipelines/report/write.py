@@ -8,23 +8,23 @@ from __future__ import annotations
 from pathlib import Path
 
 from pipelines.errors import WorkspaceError
-from pipelines.lineage import explain, models, query, render
+from pipelines.lineage import explain, models, query
 from pipelines.lineage.source import Push, Source, model_of
 from pipelines.lineage.store import RunRecord
 from pipelines.lineage.view import RunView, view
-from pipelines.report.page import page
+from pipelines.report.page import Gathered, page
 
 
-def gather(source: Source, run: RunRecord) -> tuple[RunView, str, str]:
-    """The run, a paragraph on what it pushed, and the lineage of that (else of all it made) as a tree."""
+def gather(source: Source, run: RunRecord) -> Gathered:
+    """Everything about a run that the record has."""
     seen = view(source, run)
     push = _push(source, seen)
     if push is None:
         target = query.Target("run", f"run {run.run_id}", (), run.run_id)
-        return seen, "", render.tree(query.follow(source, target, "up"))
+        return Gathered(seen, "", query.follow(source, target, "up"))
     target = query.Target("version", push.name, (push.artifact,))
     why = explain.why(push, seen, models.baseline_of(source, seen))
-    return seen, why, render.tree(query.follow(source, target, "up"))
+    return Gathered(seen, why, query.follow(source, target, "up"))
 
 
 def _push(source: Source, seen: RunView) -> Push | None:
@@ -36,14 +36,13 @@ def _push(source: Source, seen: RunView) -> Push | None:
     return source.push(model_of(destination), int(pushed.properties["pushed_version"]))
 
 
-def write(gathered: tuple[RunView, str, str], target: Path, now: float) -> None:
+def write(gathered: Gathered, target: Path, now: float) -> None:
     """Writes the report of a run.
 
     Raises:
         WorkspaceError: the file cannot be written.
     """
-    seen, why, tree = gathered
-    write_page(page(seen, why=why, tree=tree, made_at=now), target)
+    write_page(page(gathered, made_at=now), target)
 
 
 def write_page(text: str, target: Path) -> None:

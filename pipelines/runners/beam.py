@@ -30,7 +30,7 @@ class _Node(beam_dag_runner.PipelineNodeAsDoFn):
 
     def _run_node(self) -> None:
         if self._pipeline_node.execution_options.run.perform_snapshot:
-            with LockedMetadata(self.files.metadata_path) as handle:
+            with LockedMetadata(self.files.database) as handle:
                 partial_run_utils.snapshot(handle, self._pipeline)
         task = node.NodeTask(self._pipeline, self._node_id, self.files, self.beam_args)
         if not node.run_node(task):

@@ -5,13 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from pipelines.lineage.database import Database
+
 
 @dataclass(frozen=True)
 class RunFiles:
     """Where a run keeps its logs and events, and the workspace's metadata."""
 
     folder: Path
-    metadata_path: Path
+    database: Database
 
 
 def log_path(run_folder: Path, node_id: str) -> Path:

@@ -24,11 +24,11 @@ from components import artifacts
 NOTHING = "headrace-nothing"
 """The last part of a URI that stands for no artifact."""
 
-OWN_TYPES = {
-    value.TYPE_NAME: value
-    for value in vars(artifacts).values()
-    if isinstance(value, type) and issubclass(value, types.Artifact) and value is not types.Artifact
-}
+_DECLARED: list[Any] = [
+    item for item in vars(artifacts).values() if getattr(item, "__module__", "") == artifacts.__name__
+]
+OWN_TYPES: dict[str, type[types.Artifact]] = {item.TYPE_NAME: item for item in _DECLARED}
+"""Title -> class, of the types beside TFX's own."""
 
 
 def title_of(artifact_type: Mapping[str, Any]) -> str:

@@ -169,6 +169,7 @@ def run(call: Call) -> None:
     Raises:
         Exception: whatever the executor raises.
     """
+    from tfx.orchestration.portable import outputs_utils
     from tfx.utils import import_utils
 
     from components import beam_worker
@@ -182,6 +183,7 @@ def run(call: Call) -> None:
     executor = import_utils.import_class_by_path(call.executor)
     with tempfile.TemporaryDirectory(prefix="headrace-") as scratch:
         executor(_context(executor, call, scratch)).Do(inputs, outputs, properties)
+    outputs_utils.tag_output_artifacts_with_version(outputs)
     _write_output(call, outputs, _facts(call, inputs, outputs, properties, meter))
 
 
@@ -240,7 +242,8 @@ def _write_output(call: Call, outputs: ArtifactDict, facts: Mapping[str, Any]) -
     listed: dict[str, Any] = {}
     wanted = call.executor_input["outputs"].get("parameters", {})
     for key, (artifact,) in outputs.items():
-        metadata = {**metadata_of(artifact), FACTS: json.dumps(facts, sort_keys=True)}
+        metadata = {name: _outside(call, value) for name, value in metadata_of(artifact).items()}
+        metadata[FACTS] = json.dumps(facts, sort_keys=True)
         runtime = given[key]["artifacts"][0]
         listed[key] = {"artifacts": [{"uri": runtime["uri"], "metadata": metadata}]}
         if key in wanted and isinstance(artifact, value_artifact.ValueArtifact):
@@ -248,6 +251,18 @@ def _write_output(call: Call, outputs: ArtifactDict, facts: Mapping[str, Any]) -
     path = Path(call.executor_input["outputs"]["outputFile"])
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps({"artifacts": listed, "parameterValues": values}))
+
+
+def _outside(call: Call, value: Any) -> Any:
+    """A value without paths of this container: what lies at one has a URI outside of it."""
+    if not isinstance(value, str):
+        return value
+    for kind in ("inputs", "outputs"):
+        for key, items in call.executor_input.get(kind, {}).get("artifacts", {}).items():
+            path = call.paths.get(f"{kind}.{key}")
+            for runtime in items.get("artifacts", []):
+                value = value.replace(path, runtime["uri"]) if path else value
+    return value
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -71,8 +71,9 @@ class _ResolveArtifact(base_executor.BaseExecutor):
         """See `kfp_nodes`."""
         current = _single(input_dict, "current")
         found = self._find(kfp_store.connect(), current)
-        root = current.get_string_custom_property(KFP_URI).split("/")[:4]
-        _single(output_dict, "uri").value = found[0].uri if found else "/".join([*root, NOTHING])
+        # Below the pipeline's own folder, which containers may read: .../<run>/<task>/<salt>/<key>
+        pipeline = current.get_string_custom_property(KFP_URI).split("/")[:-4]
+        _single(output_dict, "uri").value = found[0].uri if found else "/".join([*pipeline, NOTHING])
 
     def _find(self, store: Any, current: types.Artifact) -> list[types.Artifact]:
         raise NotImplementedError

@@ -15,15 +15,19 @@ from typing import Any
 
 import yaml
 
+from pipelines import fingerprint
 from pipelines.config import Experiment
 from pipelines.errors import ConfigError, InputError
-from pipelines.kubeflow_stage import Volume
+from pipelines.kubeflow_stage import EVERY_NODE, Volume
 from pipelines.runners import kfp_corrections, kfp_platform
 from pipelines.runners.kfp_corrections import Bindings, Parameter
 from pipelines.runners.kfp_platform import Target
 from pipelines.workspace import Workspace
 
 TARGETS: tuple[Target, ...] = ("kfp", "vertex")
+
+TRAINER, HARDWARE = "Trainer", "hardware"
+"""The node that chooses by its devices, and the execution property that says which they are."""
 
 NO_IMAGE = "headrace.invalid/none"
 """Stands for the image where a pipeline is run without one."""
@@ -37,12 +41,16 @@ def compile_pipeline(experiment: Experiment, target: Target = "kfp", *, enable_c
         InputError: data or a schema that a cluster cannot see.
     """
     check_for_cluster(experiment)
-    return compile_here(experiment, target, enable_cache=enable_cache)
+    return _compile(experiment, target, enable_cache, _asked_hardware(experiment))
 
 
 def compile_here(experiment: Experiment, target: Target = "kfp", *, enable_cache: bool = True) -> str:
     """As `compile_pipeline`, but for a run on this machine, which sees local paths and needs no image."""
-    spec = _tfx_spec(experiment, target, enable_cache)
+    return _compile(experiment, target, enable_cache, fingerprint.hardware())
+
+
+def _compile(experiment: Experiment, target: Target, enable_cache: bool, hardware: list[str]) -> str:
+    spec = _tfx_spec(experiment, target, enable_cache, hardware)
     kfp_corrections.correct(spec, _bindings(experiment))
     platform = kfp_platform.apply(spec, experiment.kubeflow, target)
     documents = [spec, platform] if platform else [spec]
@@ -60,7 +68,7 @@ def parameters_here(experiment: Experiment, workspace: Workspace) -> dict[str, s
     """Parameters of the compiled pipeline for a run on this machine: its own folder, absolute paths."""
     found = {"workspace": str(workspace.root)}
     path = experiment.data.path
-    if path is not None and "://" not in path:
+    if path is not None:
         found["data_path"] = str(Path(path).expanduser().absolute())
     return found
 
@@ -90,12 +98,17 @@ def check_for_cluster(experiment: Experiment) -> None:
 
 def _check_visible(experiment: Experiment, volume: Volume) -> None:
     path = experiment.data.path
-    if path is not None and "://" not in path and not Path(path).is_relative_to(volume.path):
+    if path is not None and not Path(path).is_relative_to(volume.path):
         raise InputError(
             f"A cluster cannot see the local path {path!r}",
             place="data.path",
             remedy=f"Put the data on the volume, and name it by its path there: {volume.path}/...",
         )
+    weights = getattr(experiment.model, "weights", "none")
+    if weights not in ("none", "imagenet"):
+        raise _local_model("model.weights", weights)
+    if experiment.train.distill is not None:
+        raise _local_model("train.distill.teacher", experiment.train.distill.teacher)
     schema = experiment.validation.schema_file
     if schema is not None and not Path(schema).is_file():
         raise InputError(
@@ -103,6 +116,15 @@ def _check_visible(experiment: Experiment, volume: Volume) -> None:
             place=schema,
             remedy="It is read now and travels in the pipeline.",
         )
+
+
+def _local_model(place: str, path: str) -> InputError:
+    """Models are digested when a pipeline is compiled, which can only be done where they lie."""
+    return InputError(
+        f"A cluster cannot see the model {path!r} of this machine",
+        place=place,
+        remedy="Train with it here (headrace run), or without it there.",
+    )
 
 
 def _bindings(experiment: Experiment) -> Bindings:
@@ -115,10 +137,19 @@ def _bindings(experiment: Experiment) -> Bindings:
         "span": Parameter("NUMBER_INTEGER", -1 if data.span is None else data.span, "-1 is the newest."),
         "epochs": Parameter("NUMBER_INTEGER", experiment.train.epochs, "Most epochs of training."),
     }
-    return Bindings(parameters, {"Trainer": {"custom_config:train.epochs": "epochs"}})
+    return Bindings(parameters, {TRAINER: {"custom_config:train.epochs": "epochs"}})
 
 
-def _tfx_spec(experiment: Experiment, target: Target, enable_cache: bool) -> dict[str, Any]:
+def _asked_hardware(experiment: Experiment) -> list[str]:
+    """The GPUs that the Trainer will run on: those asked for, not those of the machine that compiles."""
+    resources = experiment.kubeflow.resources
+    asked = resources.get(TRAINER, resources.get(EVERY_NODE))
+    return [asked.gpu_type or experiment.kubeflow.gpu_resource] * asked.gpu if asked else []
+
+
+def _tfx_spec(
+    experiment: Experiment, target: Target, enable_cache: bool, hardware: list[str]
+) -> dict[str, Any]:
     """What TFX's own runner makes of the chain."""
     from tfx.orchestration.kubeflow.v2 import kubeflow_v2_dag_runner
 
@@ -129,6 +160,9 @@ def _tfx_spec(experiment: Experiment, target: Target, enable_cache: bool) -> dic
     workspace = Workspace(Path(kfp_nodes.WORKSPACE_TOKEN))
     named = experiment.model_copy(update={"name": pipeline_name(experiment)})
     pipeline = create_pipeline(named, workspace, enable_cache=enable_cache, resolution=resolution)
+    for node in pipeline.components:
+        if HARDWARE in node.exec_properties:
+            node.exec_properties[HARDWARE] = json.dumps(hardware)
     config = kubeflow_v2_dag_runner.KubeflowV2DagRunnerConfig(
         default_image=experiment.kubeflow.image or NO_IMAGE,
         # Its other format writes `constantValue`, which KFP does not read.

@@ -32,7 +32,7 @@ def clear(ir: Any, files: RunFiles, nodes: Collection[str]) -> None:
     """
     specs = {item.pipeline_node.node_info.id: item.pipeline_node for item in ir.nodes}
     root = Path(ir.runtime_spec.pipeline_root.field_value.string_value)
-    with Store(files.metadata_path) as store:
+    with Store(files.database) as store:
         left = [
             record
             for record in store.nodes(files.folder.name)

@@ -180,7 +180,7 @@ class LocalRunner(tfx_runner.IrBasedRunner):
 
 
 def _take_snapshot(pipeline: Any, files: node.RunFiles) -> bool:
-    with LockedMetadata(files.metadata_path) as handle:
+    with LockedMetadata(files.database) as handle:
         partial_run_utils.snapshot(handle, pipeline)
     return True
 

@@ -58,7 +58,7 @@ def _look_up(ir: Any, node: Any, files: Any) -> str:
         log = events.EventLog(files.folder)
         if execution_id:
             costs = {"wall_s": time.time() - began, "cpu_s": time.process_time() - cpu}
-            with Store(files.metadata_path) as store:
+            with Store(files.database) as store:
                 store.annotate_execution(execution_id, {**record.surroundings(), **costs})
         log.append(events.Event(node.node_info.id, events.RUNNING, began))
         log.append(events.Event(node.node_info.id, state, time.time(), time.time() - began))
@@ -91,7 +91,7 @@ def _launch(ir: Any, node: Any, files: Any) -> tuple[int, str]:
     kinds = (specs.PythonClassExecutableSpec, specs.BeamExecutableSpec)
     return Looking(
         pipeline_node=node,
-        mlmd_connection=LockedMetadata(files.metadata_path),
+        mlmd_connection=LockedMetadata(files.database),
         pipeline_info=ir.pipeline_info,
         pipeline_runtime_spec=ir.runtime_spec,
         executor_spec=runner_utils.extract_executor_spec(deployment, node.node_info.id),
@@ -103,7 +103,7 @@ def _launch(ir: Any, node: Any, files: Any) -> tuple[int, str]:
 def _state_of(execution_id: int, files: Any) -> str:
     from pipelines.lineage.store import Store
 
-    with Store(files.metadata_path) as store:
+    with Store(files.database) as store:
         state = store.execution_state(execution_id)
     return state if state in FINISHED else MISS
 

@@ -3,28 +3,29 @@
 from __future__ import annotations
 
 from contextlib import AbstractContextManager
-from pathlib import Path
 from typing import Any, Self
 
 from tfx.orchestration import metadata
 
-from pipelines.lineage.locking import exclusive
+from pipelines.lineage.database import Database, open_store
 
 
 class LockedMetadata(metadata.Metadata):
     """Holds the lock while it is entered; TFX enters it briefly, and never while a node works."""
 
-    def __init__(self, path: Path) -> None:
-        """Makes the handle; the compiled pipeline names a file too, which a look on a copy must not touch."""
-        super().__init__(metadata.sqlite_metadata_connection_config(str(path)))
-        self._path = path
+    def __init__(self, database: Database) -> None:
+        """Makes the handle. The compiled pipeline names the database too, but holds no password."""
+        super().__init__(database.config())
+        self._database = database
         self._locks: list[AbstractContextManager[None]] = []
 
     def __enter__(self) -> Self:
-        lock = exclusive(self._path)
+        lock = self._database.exclusive()
         lock.__enter__()
         self._locks.append(lock)
-        super().__enter__()
+        # As TFX does it, but for how the store is opened.
+        self._store = open_store(self._database)
+        self._users += 1
         return self
 
     def __exit__(self, *exception: Any) -> None:

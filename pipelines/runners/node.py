@@ -1,6 +1,6 @@
 """Runs one node of a compiled pipeline, whatever runner asked for it.
 
-    ok = run_node(NodeTask(ir, "Trainer", RunFiles(folder, metadata_path)))
+    ok = run_node(NodeTask(ir, "Trainer", RunFiles(folder, workspace.database)))
 
 The node's states go to the run's event log; what it cost goes to ML Metadata.
 """
@@ -67,7 +67,7 @@ def _launch(task: NodeTask) -> Any:
     node = find_node(task.pipeline, task.node_id)
     return launcher.Launcher(
         pipeline_node=node,
-        mlmd_connection=LockedMetadata(task.files.metadata_path),
+        mlmd_connection=LockedMetadata(task.files.database),
         pipeline_info=task.pipeline.pipeline_info,
         pipeline_runtime_spec=task.pipeline.runtime_spec,
         executor_spec=runner_utils.extract_executor_spec(deployment, task.node_id),
@@ -89,7 +89,7 @@ def _record(task: NodeTask, info: Any, costs: dict[str, float]) -> str:
     """
     if info is None or not info.execution_id:
         return events.SKIPPED
-    with Store(task.files.metadata_path) as store:
+    with Store(task.files.database) as store:
         state = store.execution_state(info.execution_id)
         if state not in (events.COMPLETE, events.CACHED):
             return events.FAILED
@@ -102,9 +102,10 @@ def record_facts(ended: NodeRecord, files: RunFiles, costs: dict[str, float]) ->
     """Adds to a finished node's execution what it cost and did, and links the files it read."""
     # Reports are read while the store is closed: other nodes wait for it.
     facts = {**record.surroundings(), **costs, **record.facts(ended, costs["wall_s"])}
+    facts.update(record.written(ended))
     known = {artifact.uri for artifact in ended.inputs.get("files", ())}
     inputs = [_as_artifact(file) for file in record.input_files(ended) if file.path not in known]
-    with Store(files.metadata_path) as store:
+    with Store(files.database) as store:
         if inputs:
             store.link_inputs(ended.execution_id, INPUT_FILE, "files", inputs)
         # Last, since it is by these that a resumed run knows the record to be whole.
@@ -132,7 +133,7 @@ def _try_to_record_failure(task: NodeTask, costs: dict[str, float], error: Excep
 
 def _record_failure(task: NodeTask, costs: dict[str, float], error: Exception) -> None:
     """Adds to a failed node's execution, where it got as far as having one."""
-    with Store(task.files.metadata_path) as store:
+    with Store(task.files.database) as store:
         failed = [node for node in store.nodes(task.files.folder.name) if node.node == task.node_id]
         for node in failed[-1:]:
             facts = {**record.surroundings(), **costs, "error": f"{type(error).__name__}: {error}"[:2000]}
@@ -168,7 +169,7 @@ def _disk_full(task: NodeTask, error: BaseException | None) -> dict[str, str] | 
         return None
     return {
         "headline": f"The disk is full; node {task.node_id} could not write",
-        "place": str(task.files.metadata_path.parent),
+        "place": str(task.files.database.path.parent),
         "remedy": "Free space and run the same command again; finished nodes are not run again.",
     }
 

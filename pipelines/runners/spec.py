@@ -15,14 +15,14 @@ import os
 import queue
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Protocol
 
-from pipelines.runners import events, spec_records, spec_values
+from pipelines.runners import events, spec_records, spec_values, spec_warm
 from pipelines.runners.spec_container import ContainerFailedError, Place
 from pipelines.runners.spec_load import ROOT, Pipeline, dependencies, is_exit, load
 from pipelines.runners.spec_records import Records
@@ -39,6 +39,7 @@ from pipelines.runners.spec_step import (
 )
 from pipelines.runners.spec_store import ObjectStore, local_path
 from pipelines.runners.spec_values import ResolutionError, RunInfo, Scope
+from pipelines.runners.spec_warm import Process, WarmPython
 from pipelines.workspace import new_run_id
 
 DEFAULT_ROOT = "minio://mlpipeline/v2/artifacts"
@@ -82,11 +83,13 @@ class Settings:
         cache: whether earlier outputs count.
         parallel: containers at a time; the number of cores when 0.
         sleep: waits between retries.
+        warm: whether containers of ours are forked from one process that has imported TFX.
     """
 
     cache: bool = True
     parallel: int = 0
     sleep: Callable[[float], None] = time.sleep
+    warm: bool = False
 
 
 def run_spec(
@@ -112,14 +115,23 @@ def run_spec(
     """
     pipeline = load(text)
     values = spec_values.runtime_parameters(pipeline, parameters or {})
-    run = _Run(pipeline, root.absolute(), settings or Settings())
-    if progress is not None:
-        progress.planned(run.task_names())
-    return run.run(values, progress)
+    settings = settings or Settings()
+    with WarmPython() as warm:
+        start = warm.start if settings.warm else spec_warm.start
+        run = _Run(pipeline, root.absolute(), settings, start)
+        if progress is not None:
+            progress.planned(run.task_names())
+        return run.run(values, progress)
 
 
 class _Run:
-    def __init__(self, pipeline: Pipeline, root: Path, settings: Settings) -> None:
+    def __init__(
+        self,
+        pipeline: Pipeline,
+        root: Path,
+        settings: Settings,
+        start: Callable[[Sequence[str], Path, Mapping[str, str], Path], Process],
+    ) -> None:
         name = pipeline.spec.pipeline_info.name
         now = datetime.now(UTC)
         run_id = new_run_id(name.replace("/", "-"), now)
@@ -138,6 +150,7 @@ class _Run:
             cache=settings.cache,
             sleep=settings.sleep,
             slot=threading.Semaphore(settings.parallel or os.cpu_count() or 1),
+            start=start,
             stopped=self._stopped.is_set,
             run_dag=self._dag,
         )

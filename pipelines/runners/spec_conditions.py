@@ -11,7 +11,7 @@ that nothing is decided in another way than on a cluster.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from pipelines.runners.spec_load import SpecRefusedError
@@ -182,7 +182,7 @@ class _Parser:
         return self._variables[name]
 
     def _call(self, name: str, value: Any) -> Any:
-        calls = {"int": int, "double": float, "string": text_of}
+        calls: dict[str, Callable[[Any], Any]] = {"int": int, "double": float, "string": text_of}
         if name not in calls:
             raise self._unknown(f"{name}()")
         try:

@@ -30,6 +30,7 @@ from pipelines.runners import spec_values
 from pipelines.runners.kfp_facts import SQLITE
 from pipelines.runners.spec_store import ObjectStore, local_path
 from pipelines.runners.spec_values import ResolutionError
+from pipelines.runners.spec_warm import Process
 
 _KEPT = ("HOME", "LANG", "LC_ALL", "TZ", "TMPDIR", "USER", "LD_LIBRARY_PATH", "CUDA_VISIBLE_DEVICES")
 """Of the environment: what an image has too, or what a machine's devices need."""
@@ -94,7 +95,7 @@ class Container:
         kubernetes: KubernetesExecutorConfig, or None.
         executor_input: as JSON; its output files lie below `root`.
         place: where it runs.
-        started: told the process id.
+        start: starts a command in a folder, with an environment and a log.
         stopped: whether the run was ended meanwhile.
     """
 
@@ -104,7 +105,7 @@ class Container:
     kubernetes: Any
     executor_input: Mapping[str, Any]
     place: Place
-    started: Callable[[int], None]
+    start: Callable[[Sequence[str], Path, Mapping[str, str], Path], Process]
     stopped: Callable[[], bool]
 
     @property
@@ -160,6 +161,13 @@ class Container:
 
     def _secrets(self) -> dict[str, str]:
         found = {}
+        for secret in self.kubernetes.secret_as_volume if self.kubernetes is not None else ():
+            if not secret.optional and not Path(secret.mount_path).is_dir():
+                raise ConfigError(
+                    f"There is no cluster to take the secret {secret.secret_name!r} from",
+                    place=f"{self.task}, {secret.mount_path}",
+                    remedy="Make that folder here, with the secret's keys as files.",
+                )
         for secret in self.kubernetes.secret_as_env if self.kubernetes is not None else ():
             for key in secret.key_to_env:
                 if key.env_var in os.environ:
@@ -174,26 +182,16 @@ class Container:
 
     def _execute(self, command: Sequence[str], log: Path) -> None:
         try:
-            with open(log, "wb") as output:
-                process = subprocess.Popen(
-                    command,
-                    cwd=self.root,
-                    env=self.environment(),
-                    stdin=subprocess.DEVNULL,
-                    stdout=output,
-                    stderr=subprocess.STDOUT,
-                    start_new_session=True,
-                )
+            process = self.start(command, self.root, self.environment(), log)
         except OSError as error:
             raise ContainerFailedError(
                 f"the command cannot be started: {error.strerror}: {command[0]}"
             ) from error
-        self.started(process.pid)
         code = self._wait(process)
         if code:
             raise ContainerFailedError(_describe(code, log))
 
-    def _wait(self, process: subprocess.Popen[bytes]) -> int:
+    def _wait(self, process: Process) -> int:
         limit = self.kubernetes.active_deadline_seconds if self.kubernetes is not None else 0
         deadline = time.monotonic() + limit if limit else None
         while True:
@@ -248,7 +246,7 @@ def _describe(code: int, log: Path) -> str:
     return f"the command ended with {what}"
 
 
-def _end(process: subprocess.Popen[bytes]) -> None:
+def _end(process: Process) -> None:
     """Ends the command and what it started."""
     for sent in (signal.SIGTERM, signal.SIGKILL):
         try:

@@ -100,7 +100,7 @@ def _documents(text: str) -> tuple[Any, Any]:
     return found["spec"][0], found["platform"][0] if found["platform"] else None
 
 
-def _parse(document: Mapping[str, Any], message: Any, part: str) -> Any:
+def _parse(document: dict[str, Any], message: Any, part: str) -> Any:
     try:
         return json_format.ParseDict(document, message)
     except json_format.ParseError as error:

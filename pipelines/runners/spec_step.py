@@ -9,7 +9,7 @@ import hashlib
 import json
 import time
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,7 @@ from pipelines.runners.spec_load import Pipeline
 from pipelines.runners.spec_records import Records
 from pipelines.runners.spec_store import local_path
 from pipelines.runners.spec_values import ResolutionError, RunInfo, Scope
+from pipelines.runners.spec_warm import Process
 
 SUCCEEDED, SKIPPED, FAILED, OMITTED = "succeeded", "skipped", "failed", "omitted"
 
@@ -66,6 +67,7 @@ class Surroundings:
         cache: whether earlier outputs count.
         sleep: waits between retries.
         slot: held while a container runs.
+        start: starts a container's command.
         stopped: whether the run was ended from outside.
         run_dag: runs a DAG inside a DAG: component, path, execution, parameters, artifacts.
     """
@@ -78,6 +80,7 @@ class Surroundings:
     cache: bool
     sleep: Callable[[float], None]
     slot: Any
+    start: Callable[[Sequence[str], Path, Mapping[str, str], Path], Process]
     stopped: Callable[[], bool]
     run_dag: Callable[[str, str, int, Mapping[str, Any], Artifacts], tuple[str, dict[str, TaskOutcome]]]
 
@@ -253,7 +256,7 @@ class Step:
             kubernetes,
             executor_input,
             run.place,
-            lambda pid: None,
+            run.start,
             run.stopped,
         )
         attempts = 0

@@ -6,11 +6,12 @@ import json
 
 from bench import common, lineage
 from bench.recorded_runs import CHAIN, Writer
+from pipelines.lineage.database import Database
 from pipelines.lineage.sqlite import SqliteSource
 
 
 def test_the_same_seed_makes_the_same_runs(tmp_path) -> None:
-    runs = [Writer(tmp_path / name, seed=5).write(12) for name in ("a.db", "b.db")]
+    runs = [Writer(Database(tmp_path / name), seed=5).write(12) for name in ("a.db", "b.db")]
     assert runs[0] == runs[1]
     pushes = []
     for name in ("a.db", "b.db"):

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from bench.recorded_runs import Writer
+from pipelines.lineage.database import Database
 from pipelines.lineage.sqlite import SqliteSource
 
 
@@ -24,7 +25,7 @@ class Recorded:
 @pytest.fixture(scope="session")
 def recorded(tmp_path_factory) -> Recorded:
     path = tmp_path_factory.mktemp("recorded") / "metadata.db"
-    return Recorded(path, Writer(path, seed=3).write(40))
+    return Recorded(path, Writer(Database(path), seed=3).write(40))
 
 
 @pytest.fixture

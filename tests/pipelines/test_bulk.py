@@ -178,7 +178,7 @@ def test_models_are_found_by_name_and_version(pushed) -> None:
 
 def test_the_command(pushed, tmp_path, capfd, monkeypatch) -> None:
     workspace = Workspace.open(tmp_path / "w", create=True)
-    with Store(workspace.metadata_path):
+    with Store(workspace.database):
         pass
     (workspace.serving / "lengths").symlink_to(pushed.parent)
     (tmp_path / "a.csv").write_text("text\na\nb\n")

@@ -125,3 +125,11 @@ def test_candidates_that_are_not_there_or_not_loaded(override: str, said: str) -
 def test_a_target_that_loads_tflite_takes_it() -> None:
     overrides = ["rewrite.target=tf_serving_tflite", 'rewrite.candidates=["tflite"]']
     assert config.load("digits", overrides).rewrite.candidates == ["tflite"]
+
+
+def test_a_bare_on_or_off_is_the_word_and_not_a_truth_value() -> None:
+    """YAML reads them as true and false."""
+    train = config.load("digits", ["train.xla=off", "train.onednn=on", "train.cache=off"]).train
+    assert (train.xla, train.onednn, train.cache) == ("off", "on", "off")
+    with pytest.raises(ConfigError, match="Input should be 'auto', 'memory', 'disk' or 'off'"):
+        config.load("digits", ["train.cache=on"])

@@ -31,7 +31,7 @@ def workspace(tmp_path) -> Workspace:
         folder.mkdir(parents=True)
         (folder / "saved_model.pb").write_text(str(number))
         manifest.write(folder, {})
-    with Store(opened.metadata_path) as store:
+    with Store(opened.database) as store:
         kind = store._store.put_artifact_type(pb.ArtifactType(name="PushedModel"), can_add_fields=True)
         for number in range(1, 5):
             artifact = pb.Artifact(type_id=kind, uri=f"/pushed/{number}")
@@ -44,7 +44,7 @@ def workspace(tmp_path) -> Workspace:
 def recorded(workspace: Workspace, execution_id: int | None) -> tuple[Any, dict[str, list[str]]]:
     """An execution, and the uris of its artifacts by role."""
     assert execution_id is not None
-    with Store(workspace.metadata_path) as store:
+    with Store(workspace.database) as store:
         (execution,) = store._store.get_executions_by_id([execution_id])
         roles: dict[str, list[str]] = {}
         for event in store._store.get_events_by_execution_ids([execution_id]):
@@ -85,7 +85,7 @@ def test_a_move_that_fails_is_recorded_as_failed(workspace, monkeypatch) -> None
     monkeypatch.setattr(serving_root, "_withdraw", fail)
     with pytest.raises(WorkspaceError, match="Permission denied"):
         operations.roll_back(workspace, "m", 1, "", 9.0)
-    with Store(workspace.metadata_path) as store:
+    with Store(workspace.database) as store:
         (execution,) = store._store.get_executions_by_type(operations.ROLLBACK)
     assert execution.last_known_state == pb.Execution.FAILED
     assert serving_root.in_service(workspace.serving_root("m")) == 4

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -48,9 +49,25 @@ def training(view: RunView) -> Markup:
             ("kept", report.get("best_epoch")),
             ("examples per second", report.get("examples_per_second")),
             ("seed", view.fact("Trainer", "seed")),
+            *_machine(view),
         ]
     )
     return section("training", "Training", told, tag("div", *pictures, class_="charts"))
+
+
+def _machine(view: RunView) -> list[tuple[str, Child]]:
+    """What it was trained on, and what was chosen for that."""
+    fact = functools.partial(view.fact, "Trainer")
+    share, reasons = fact("input_wait_share"), {name: fact(f"{name}_reason") for name in ("precision", "xla")}
+    xla = None if fact("xla") is None else f"{'on' if fact('xla') else 'off'} ({reasons['xla']})"
+    replicas = fact("replicas")
+    return [
+        ("device", fact("device") if replicas in (None, 1) else f"{replicas} times {fact('device')}"),
+        ("precision", f"{fact('precision')} ({reasons['precision']})" if fact("precision") else None),
+        ("XLA", xla),
+        ("waiting for input", None if share is None else f"{share:.1%}"),
+        ("begun with model", fact("warm_start_model_id")),
+    ]
 
 
 def candidates(view: RunView) -> Markup:
@@ -168,7 +185,8 @@ def evaluation(view: RunView) -> Markup:
         tag("p", _error_rule(limits) if regression else _accuracy_rule(limits), class_="note"),
         _errors(slices[OVERALL], before.get(OVERALL, {}))
         if regression
-        else table(_SLICE_HEAD, rows, caption="Accuracy on the test split"),
+        else table(_SLICE_HEAD, rows, caption="Accuracy on the test split: bars with the threshold"),
+        _confusion(path.parent),
     )
 
 
@@ -211,7 +229,7 @@ def _slice(
         name,
         f"{values.get('example_count', 0):,.0f}",
         tag("b", text, class_="failure") if short else text,
-        charts.bar(value, limit),
+        charts.bar(value, limit, earlier),
         f"{limit:g}" if limit else "",
         f"{earlier:.4f}" if earlier is not None else "",
         f"{value - earlier:+.4f}" if earlier is not None else "",
@@ -219,33 +237,47 @@ def _slice(
 
 
 def mistakes(view: RunView) -> Markup:
-    """The confusion matrix, and the mistakes that the model was surest of."""
+    """The mistakes that the model was surest of, with their images."""
     found = judged.read(view)
     if found is None:
         return Markup("")
-    total = sum(found.confusion.values())
     shown = [_mistake(mistake) for mistake in found.mistakes]
     return section(
         "mistakes",
         "Mistakes",
         tag(
             "p",
-            f"Of {total:,} examples of the {found.split} split, on which candidates were judged, "
+            f"Of {found.total:,} examples of the {found.split} split, on which candidates were judged, "
             f"{found.wrong:,} were wrong.",
         ),
-        _matrix(found) if len(found.classes) <= MANY_CLASSES else _confusions(found),
         tag("h3", "Those it was surest of") if shown else None,
         tag("p", _SALIENCY_NOTE, class_="note") if any(item.saliency for item in found.mistakes) else None,
         tag("ul", *shown, class_="mistakes") if shown else None,
     )
 
 
-def _matrix(found: judged.Judged) -> Markup:
-    most = max(found.confusion.values(), default=1)
-    rows = [[label, *(_cell(found.confusion.get((label, p), 0), label == p, most) for p in found.classes)]
-            for label in found.classes]  # fmt: skip
-    caption = "Confusion: rows are labels, columns predictions"
-    return tag("div", table(("", *found.classes), rows, caption=caption), class_="matrix")
+Counts = Mapping[tuple[str, str], int]
+
+
+def _confusion(evaluation: Path) -> Child:
+    """Labels against predictions on the test split; of many classes the most frequent mistakes."""
+    path = evaluation / "confusion.jsonl"
+    if not path.exists():
+        return None
+    lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    counts = {(row["label"], row["predicted"]): int(row["examples"]) for row in lines}
+    classes = sorted({name for pair in counts for name in pair}, key=judged.natural)
+    return _matrix(counts, classes) if len(classes) <= MANY_CLASSES else _confusions(counts)
+
+
+def _matrix(counts: Counts, classes: Sequence[str]) -> Markup:
+    most = max(counts.values(), default=1)
+    rows = [
+        [label, *(_cell(counts.get((label, name), 0), label == name, most) for name in classes)]
+        for label in classes
+    ]
+    caption = "Confusion on the test split: rows are labels, columns predictions"
+    return tag("div", table(("", *classes), rows, caption=caption), class_="matrix")
 
 
 def _cell(count: int, right: bool, most: int) -> Child:
@@ -255,11 +287,13 @@ def _cell(count: int, right: bool, most: int) -> Child:
     return tag("span", count, class_="right" if right else "wrong", style=f"--strength:{strength}%")
 
 
-def _confusions(found: judged.Judged) -> Markup:
-    wrong = [(pair, count) for pair, count in found.confusion.items() if pair[0] != pair[1]]
+def _confusions(counts: Counts) -> Markup:
+    wrong = [(pair, count) for pair, count in counts.items() if pair[0] != pair[1]]
     wrong.sort(key=lambda item: -item[1])
     rows = [(label, predicted, count) for (label, predicted), count in wrong[:_MAX_CONFUSIONS]]
-    return table(("label", "predicted", "examples"), rows, caption="Most frequent confusions")
+    return table(
+        ("label", "predicted", "examples"), rows, caption="Most frequent confusions on the test split"
+    )
 
 
 def _mistake(mistake: judged.Mistake) -> Markup:

@@ -5,8 +5,12 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from pipelines.lineage import render
 from pipelines.lineage.compare import flat
+from pipelines.lineage.query import Lineage
 from pipelines.lineage.render import clock
+from pipelines.lineage.source import Execution
+from pipelines.lineage.store import ArtifactRecord
 from pipelines.lineage.view import NodeView, RunView
 from pipelines.report import graph
 from pipelines.report.markup import Child, Markup, facts, fold, join, table, tag
@@ -74,10 +78,42 @@ def _short(value: Any) -> str:
     return text if len(text) <= _LONG else f"{text[:_LONG]}…"
 
 
-def lineage(view: RunView, tree: str) -> Markup:
-    """What the run's results were made from."""
-    made = tag("pre", tree, tabindex=0, role="region", aria_label="Lineage as a tree")
-    return section("lineage", "Lineage", made) if tree else Markup("")
+def lineage(found: Lineage) -> Markup:
+    """Where something comes from or leads to: drawn, each box's properties, and as a tree."""
+    if not found.executions:
+        return Markup("")
+    text = tag("pre", render.tree(found), tabindex=0, role="region", aria_label="Lineage as a tree")
+    as_tree = fold("As a tree, with all artifacts", text)
+    title = tag("p", f"{found.target.title}: what {'made it' if found.direction == 'up' else 'came of it'}.")
+    cut = tag("p", "There is more behind what is shown.", class_="note") if found.cut else None
+    boxes = graph.size(found)
+    if boxes > graph.MOST:
+        many = tag("p", f"{boxes:,} executions and files are too many for a picture.", class_="note")
+        return section("lineage", "Lineage", title, many, cut, as_tree)
+    drawn = tag("div", graph.lineage(found), class_="scroll")
+    details = [_made(found, execution) for execution in found.executions.values()]
+    details += [_artifact(found.artifacts[number]) for number in graph.shown(found)]
+    pair = tag("div", drawn, tag("div", *details), class_="split")
+    return section("lineage", "Lineage", title, cut, pair, as_tree)
+
+
+def _made(found: Lineage, execution: Execution) -> Markup:
+    """An execution's properties, and what it read and wrote."""
+    touched: list[tuple[str, Child]] = [
+        (f"{'read' if edge.reads else 'wrote'} {edge.key}", render.describe(found.artifacts[edge.artifact]))
+        for edge in dict.fromkeys(found.edges)
+        if edge.execution == execution.id
+    ]
+    summary = join([tag("b", execution.node), f" {graph.note(execution)}"])
+    told: list[tuple[str, Child]] = [("run", execution.run_id), ("began", clock(execution.started))]
+    properties = sorted((key, _short(value)) for key, value in execution.properties.items())
+    return fold(summary, facts([*told, *touched, *properties]), id_=f"lineage-e{execution.id}")
+
+
+def _artifact(artifact: ArtifactRecord) -> Markup:
+    summary = join([tag("b", artifact.type), f" {render.describe(artifact).partition(' [')[0]}"])
+    properties = sorted((key, _short(value)) for key, value in artifact.properties.items())
+    return fold(summary, facts([("place", artifact.uri), *properties]), id_=f"lineage-a{artifact.id}")
 
 
 def environment(view: RunView) -> Markup:

@@ -63,7 +63,9 @@ COMPATIBLE = [
 
 @pytest.mark.parametrize(("form", "lowercase"), [("nfkc", False), ("nfkc", True), ("nfd", False)])
 def test_normalisation_is_unicodes(form: str, lowercase: bool) -> None:
-    expected = [unicodedata.normalize(form.upper(), text.lower() if lowercase else text) for text in COMPATIBLE]
+    expected = [
+        unicodedata.normalize(form.upper(), text.lower() if lowercase else text) for text in COMPATIBLE
+    ]
     if lowercase:
         expected = [text.lower() for text in expected]
     assert texts(normalise(tf.constant(COMPATIBLE), form=form, lowercase=lowercase)) == expected
@@ -142,9 +144,7 @@ def test_a_batch_without_words_has_no_pieces() -> None:
     assert pieces_of(empty, lookup(PIECES), unknown=99).to_list() == [[]]
 
 
-@pytest.mark.parametrize(
-    ("side", "kept"), [("head", [0, 1, 2]), ("tail", [4, 5, 6]), ("both", [0, 1, 6])]
-)
+@pytest.mark.parametrize(("side", "kept"), [("head", [0, 1, 2]), ("tail", [4, 5, 6]), ("both", [0, 1, 6])])
 def test_truncation(side: str, kept: list[int]) -> None:
     ragged = tf.ragged.constant([list(range(7)), [8, 9], []], dtype=tf.int64)
     assert tokens.truncate(ragged, 3, side).to_list() == [kept, [8, 9], []]
@@ -195,7 +195,8 @@ def test_a_text_means_the_same_alone_and_among_others() -> None:
         find = None if kind == "ngrams" else lookup([*PIECES, "low", "wer"][1:])
         together = tokens.encode(tf.constant(given), None, settings, find, tokens.OWN).to_list()
         alone = [
-            tokens.encode(tf.constant([text]), None, settings, find, tokens.OWN).to_list()[0] for text in given
+            tokens.encode(tf.constant([text]), None, settings, find, tokens.OWN).to_list()[0]
+            for text in given
         ]
         assert together == alone
         assert np.all([len(row) <= 32 for row in together]) or kind == "ngrams"

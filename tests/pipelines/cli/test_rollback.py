@@ -20,7 +20,7 @@ def workspace(tmp_path) -> Workspace:
     opened = Workspace.open(tmp_path / "w", create=True)
     for number in (1, 2, 3):
         (opened.serving_root("m") / str(number)).mkdir(parents=True)
-    with Store(opened.metadata_path):
+    with Store(opened.database):
         return opened
 
 

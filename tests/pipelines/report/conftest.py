@@ -11,9 +11,11 @@ import numpy as np
 import pytest
 from tensorflow_metadata.proto.v0 import anomalies_pb2, statistics_pb2
 
-from pipelines.lineage.source import Execution
+from pipelines.lineage.query import Lineage, Target
+from pipelines.lineage.source import Edge, Execution
 from pipelines.lineage.store import ArtifactRecord, RunRecord
 from pipelines.lineage.view import NodeView, RunView
+from pipelines.report.page import Gathered
 
 CLASSES = ("0", "1", "<b>x</b>")
 LABELS = ["0", "1", "<b>x</b>", "1"]
@@ -39,6 +41,42 @@ READS = {
 }
 
 MakeView = Callable[..., RunView]
+
+
+@pytest.fixture
+def gathered(full_view) -> Gathered:
+    """Everything a page is made from."""
+    return Gathered(full_view, "Because.", small_lineage())
+
+
+def small_lineage() -> Lineage:
+    """A file read by ExampleGen, a Trainer that was compared with a baseline, and a pushed version."""
+    artifacts = [
+        ArtifactRecord(1, "InputFile", "/d/<x>.csv", {"sha256": "f" * 64, "records": 4}),
+        ArtifactRecord(2, "Examples", "/w/examples", {}),
+        ArtifactRecord(3, "Model", "/w/baseline", {}),
+        ArtifactRecord(4, "PushedModel", "/w/p", {"pushed_version": "3", "pushed_destination": "/s/m/3"}),
+    ]
+    executions = [
+        Execution(number, node, "m-1-aaaa", "complete", 0.0, {"wall_s": 1.0})
+        for number, node in ((7, "ExampleGen"), (8, "Evaluator"), (9, "Pusher"))
+    ]
+    edges = [
+        Edge(4, 9, "pushed_model", False),
+        Edge(2, 9, "model", True),
+        Edge(2, 7, "examples", False),
+        Edge(1, 7, "files", True),
+        Edge(2, 8, "examples", True),
+        Edge(3, 8, "baseline_model", True),
+    ]
+    return Lineage(
+        Target("version", "m@3", (4,)),
+        "up",
+        {item.id: item for item in artifacts},
+        {item.id: item for item in executions},
+        edges,
+        cut=False,
+    )
 
 
 @pytest.fixture
@@ -108,6 +146,7 @@ def _run() -> RunRecord:
             {"data": {"label": "label", "image": "image"}, "evaluation": {"min_accuracy": 0.95}}
         ),
         "packages": {"keras": "3.15.1"},
+        "upstream": {"Trainer": ["ExampleGen", "DataGate"], "Pusher": ["Rewriter", "Gone"]},
         "surroundings": {"user": "ada", "host": "mill", "device": "CPU, 2 cores"},
         "summary": {
             "examples": {"train": 6, "validation": 4},
@@ -225,4 +264,7 @@ def _evaluation(folder: Path) -> Path:
     failures = ["accuracy on all examples is 0.9000; expected at least 0.95"]
     content = {"blessed": False, "failures": failures, "metrics": metrics}
     (folder / "summary.json").write_text(json.dumps(content))
+    pairs = [("9", "9", 4), ("9", "10", 1), ("10", "10", 1), ("<b>x</b>", "9", 1)]
+    lines = [{"label": label, "predicted": name, "examples": count} for label, name, count in pairs]
+    (folder / "confusion.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     return folder

@@ -9,10 +9,12 @@ from html.parser import HTMLParser
 
 import pytest
 
+from pipelines.lineage.query import Lineage, Target
 from pipelines.lineage.store import RunRecord
 from pipelines.lineage.view import RunView
-from pipelines.report.page import page
+from pipelines.report.page import Gathered, page
 
+NOTHING = Lineage(Target("run", "run m", ()), "up", {}, {}, [], cut=False)
 SECTIONS = ["chain", "data", "training", "candidates", "evaluation", "mistakes", "lineage", "environment"]
 
 
@@ -46,8 +48,8 @@ class Parsed(HTMLParser):
 
 
 @pytest.fixture
-def html(full_view) -> str:
-    return page(full_view, why="Because.", tree="m@3: what made it\n└─ <x>", made_at=0.0)
+def html(gathered) -> str:
+    return page(gathered, made_at=0.0)
 
 
 def test_every_section_is_there_and_linked(html) -> None:
@@ -71,7 +73,7 @@ def test_other_people_s_text_is_text(html) -> None:
     assert parsed.tags.count("script") == 1
     assert "i" not in parsed.tags and "x" not in parsed.tags
     whole = "".join(parsed.texts)
-    for text in ("<b>x</b>", "<i>broke</i>", "<script>alert(1)</script>.csv", "└─ <x>"):
+    for text in ("<b>x</b>", "<i>broke</i>", "<script>alert(1)</script>.csv", "<x>.csv"):
         assert text in whole
 
 
@@ -88,6 +90,7 @@ def test_what_it_says(html) -> None:
         "restless drift Jensen-Shannon 0.290 0.3 calm",
         "Not blessed:",
         "expected at least 0.95",
+        "Confusion on the test split",
         "+0.0500",  # change against the baseline
         "Of 4 examples of the validation split, on which candidates were judged, 1 were wrong.",
         "<b>x</b> taken for 0 (70%)",
@@ -105,21 +108,21 @@ def test_slices_and_classes_are_in_natural_order(html) -> None:
 
 def test_a_run_that_only_began() -> None:
     view = RunView(RunRecord("m-1-aaaa", "m", "running", 0.0, None), {}, [])
-    parsed = Parsed(page(view, why="", tree="", made_at=0.0))
+    parsed = Parsed(page(Gathered(view, "", NOTHING), made_at=0.0))
     assert [name for name in parsed.ids if name in SECTIONS] == ["environment"]
 
 
 def test_a_failed_run_says_why(full_view) -> None:
     error = {"headline": "Node Trainer failed: boom", "place": "Trainer.log", "remedy": "Look there."}
     failed = replace(full_view.run, state="failed", details={"error": error})
-    html = page(replace(full_view, run=failed), why="", tree="", made_at=0.0)
+    html = page(Gathered(replace(full_view, run=failed), "", NOTHING), made_at=0.0)
     assert "Node Trainer failed: boom" in html and "Look there." in html
 
 
 @pytest.mark.parametrize("gone", ["examples", "rewrite", "evaluation", "model_run", "statistics", "report"])
-def test_artifacts_that_were_removed_leave_no_hole(full_view, tmp_path, gone: str) -> None:
+def test_artifacts_that_were_removed_leave_no_hole(gathered, tmp_path, gone: str) -> None:
     shutil.rmtree(tmp_path / gone)
-    parsed = Parsed(page(full_view, why="", tree="t", made_at=0.0))
+    parsed = Parsed(page(gathered, made_at=0.0))
     missing = {
         "rewrite": "mistakes",
         "examples": "mistakes",

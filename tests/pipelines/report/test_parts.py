@@ -9,10 +9,10 @@ import sys
 
 import pytest
 
-from pipelines.report import charts, graph, judged, records
+from pipelines.report import charts, drawing, graph, judged, records
 from pipelines.report.markup import Markup, facts, join, table, tag
 from tests.conftest import ROOT
-from tests.pipelines.report.conftest import LABELS, write_records
+from tests.pipelines.report.conftest import LABELS, small_lineage, write_records
 
 
 def test_markup_escapes_all_but_markup() -> None:
@@ -85,8 +85,8 @@ def test_scatter_marks_the_chosen_and_the_refused() -> None:
 
 def test_rows_follow_the_longest_way() -> None:
     pairs = [("a", "b"), ("a", "c"), ("b", "c"), ("a", "d")]
-    assert graph.rows(["a", "b", "c", "d", "e"], pairs) == [["a", "e"], ["b", "d"], ["c"]]
-    assert graph.without_implied(pairs) == [("a", "b"), ("b", "c"), ("a", "d")]
+    assert drawing.rows(["a", "b", "c", "d", "e"], pairs) == [["a", "e"], ["b", "d"], ["c"]]
+    assert drawing.without_implied(pairs) == [("a", "b"), ("b", "c"), ("a", "d")]
 
 
 def test_the_chain_links_every_node(full_view) -> None:
@@ -94,6 +94,45 @@ def test_the_chain_links_every_node(full_view) -> None:
     assert sorted(re.findall(r'href="#node-(\w+)"', svg)) == sorted(full_view.nodes)
     assert "StatisticsGen: cached · 1.5 s" in svg
     assert ("Rewriter", "Pusher") in graph.edges(full_view.nodes)
+
+
+def test_who_only_waits_has_a_dashed_arrow(full_view) -> None:
+    """The gate gives Trainer no data."""
+    assert ("DataGate", "Trainer") not in graph.edges(full_view.nodes)
+    assert graph.waits(full_view) == [
+        ("ExampleGen", "Trainer"),
+        ("DataGate", "Trainer"),
+        ("Rewriter", "Pusher"),
+    ]
+    assert graph.chain(full_view).count('class="arrow dashed"') == 1
+
+
+def test_a_lineage_shows_executions_and_what_is_at_its_ends() -> None:
+    found = small_lineage()
+    svg = graph.lineage(found)
+    assert sorted(re.findall(r'href="#lineage-(\w+)"', svg)) == ["a1", "a3", "a4", "e7", "e8", "e9"]
+    assert graph.size(found) == 6
+    assert svg.count('class="arrow"') == 4 and svg.count('class="arrow dashed"') == 1  # the baseline
+
+
+def test_arrows_over_several_rows_cross_no_box() -> None:
+    boxes = [drawing.Box(name, name, "", f"#{name}") for name in "abcdx"]
+    arrows = [drawing.Arrow(*pair) for pair in ("ab", "bc", "cd", "ax", "xd")]
+    svg = drawing.draw(boxes, arrows, name="t", label="t")
+    spans = {
+        name: (float(x), float(y))
+        for x, y, name in re.findall(r'<rect x="([-\d.]+)" y="([\d.]+)"[^>]*></rect><text[^>]*>(\w)', svg)
+    }
+    assert len(spans) == 5
+    for way in re.findall(r'<path d="(M[^"]*)" class="arrow"', svg):
+        points = [tuple(map(float, pair.split(","))) for pair in re.findall(r"-?\d+,-?\d+", way)]
+        for x, y in points:
+            inside = [
+                name
+                for name, (left, top) in spans.items()
+                if left < x < left + drawing.BOX_W and top + 1 < y < top + drawing.BOX_H - 1
+            ]
+            assert inside == []
 
 
 def test_examples_as_tensorflow_writes_them(tmp_path, make_example, write_tfrecord) -> None:
@@ -113,12 +152,10 @@ def test_records_of_several_shards_come_in_file_order(tmp_path, make_example) ->
     assert [example.text("label") for example in records.read(tmp_path, 5)] == ["0", "1"]
 
 
-def test_confusion_and_mistakes(full_view) -> None:
+def test_mistakes(full_view) -> None:
     found = judged.read(full_view)
     assert found is not None
-    assert found.classes == ["0", "1", "<b>x</b>"]
-    assert found.confusion == {("0", "0"): 1, ("1", "1"): 2, ("<b>x</b>", "0"): 1}
-    assert sum(found.confusion.values()) == len(LABELS)
+    assert (found.total, found.wrong) == (len(LABELS), 1)
     (mistake,) = found.mistakes
     assert (mistake.label, mistake.predicted, mistake.origin) == ("<b>x</b>", "0", "/d/part-0.csv")
     assert mistake.image.startswith("data:image/png;base64,")

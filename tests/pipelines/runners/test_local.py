@@ -12,6 +12,7 @@ from tfx.dsl.compiler import compiler, constants
 from tfx.dsl.component.experimental.decorators import component
 from tfx.orchestration.portable import runtime_parameter_utils
 
+from pipelines.lineage.database import Database
 from pipelines.lineage.store import Store
 from pipelines.runners.beam import BeamRunner
 from pipelines.runners.events import EventLog
@@ -66,7 +67,7 @@ def run(tmp_path):
         )
         folder = tmp_path / run_id
         folder.mkdir()
-        files = RunFiles(folder, tmp_path / "metadata.db")
+        files = RunFiles(folder, Database(tmp_path / "metadata.db"))
         ok = runner_class(files, lambda: None, **settings).run_with_ir(ir)
         last = {event.node: event for event in EventLog(folder).new()}
         with Store(tmp_path / "metadata.db") as store:

@@ -307,6 +307,22 @@ def test_secrets_come_from_the_environment_or_are_missed(tmp_path, monkeypatch) 
     assert run(text, tmp_path / "root").tasks["reveal"].parameters["found"] == "t-1"
 
 
+def test_a_secret_that_is_mounted_is_a_folder_here_or_missed(tmp_path) -> None:
+    from kfp import kubernetes
+
+    @dsl.pipeline(name="mounting")
+    def mounting(where: str):
+        kubernetes.use_secret_as_volume(
+            small.note(where=where, status="x"), "certificates", mount_path=str(tmp_path / "mounted")
+        )
+
+    text = small.compiled(mounting, tmp_path)
+    with pytest.raises(ConfigError, match="no cluster to take the secret 'certificates' from"):
+        run(text, tmp_path / "root", where=str(tmp_path / "told"))
+    (tmp_path / "mounted").mkdir()
+    assert run(text, tmp_path / "root", where=str(tmp_path / "told")).state == SUCCEEDED
+
+
 def test_a_container_that_runs_too_long_is_ended(tmp_path) -> None:
     from kfp import kubernetes
 

@@ -1,0 +1,1 @@
+"""Pages over a workspace, read-only: runs, models, lineage."""
