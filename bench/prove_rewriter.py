@@ -53,7 +53,7 @@ class Result:
 
 def of_run(workspace: Path, run: str, scratch: Path) -> Trained:
     """Reads what a run's Rewriter worked on."""
-    with Store(Workspace.open(str(workspace)).metadata_path) as store:
+    with Store(Workspace.open(str(workspace)).database) as store:
         record = store.find_run(run)
         nodes = {node.node: node for node in store.nodes(record.run_id)}
     told: dict[str, Any] = nodes["Rewriter"].properties

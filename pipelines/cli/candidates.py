@@ -60,7 +60,7 @@ def command(run: str, root: str, output: str) -> None:
     most` is the upper bound of the accuracy lost, in points. JSON and CSV also
     have load time, peak memory and the largest shift of a probability.
     """
-    with Store(Workspace.open(root).metadata_path) as store:
+    with Store(Workspace.open(root).database) as store:
         record = store.find_run(run)
         summary = summarize(store, record.run_id)
     if not summary.candidates:

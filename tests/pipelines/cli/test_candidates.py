@@ -52,3 +52,14 @@ def test_the_table_says_what_was_left_out_and_what_was_too_small(capsys) -> None
     assert too_small(ROWS, "frozen") == [
         "Too small   to bound a drop there (59 examples needed): label=3 (36)"
     ]
+
+
+def test_a_run_without_candidates_is_named(tmp_path) -> None:
+    """From the command on: the workspace is opened as every command opens one."""
+    from click.testing import CliRunner
+
+    from pipelines.cli.candidates import command
+    from pipelines.errors import HeadraceError
+
+    result = CliRunner().invoke(command, ["latest", "--workspace", str(tmp_path / "none")])
+    assert isinstance(result.exception, HeadraceError)
