@@ -23,9 +23,9 @@ import numpy as np
 import tensorflow as tf
 from tensorflow.python.framework.convert_to_constants import convert_variables_to_constants_v2
 
-from components.rewriter import worker
+from components.rewriter import graphs, worker
 from components.rewriter.base import Calibration, Contract, TrainedModel
-from components.rewriter.techniques import BUILDS, constants, frozen
+from components.rewriter.techniques import BUILDS, constants
 from components.serving import examples, runtimes
 from components.serving.servable import version_folder
 
@@ -132,20 +132,24 @@ class _Sabotaged(TrainedModel):
         )
         return convert_variables_to_constants_v2(changed)
 
-    def calibration_tensors(self) -> np.ndarray:
-        real = super().calibration_tensors()
+    def calibration_batches(self) -> list[np.ndarray]:
+        real = super().calibration_batches()
         if self._case.kind == "calibrated_on_noise":
             # Noise far quieter than anything real: ranges come out too narrow.
-            scale = 0.3 * float(np.abs(real).max()) / 3.0**self._strength
-            return self._rng.normal(0.0, scale, real.shape).astype(real.dtype)
+            scale = 0.3 * max(float(np.abs(batch).max()) for batch in real) / 3.0**self._strength
+            return [self._rng.normal(0.0, scale, batch.shape).astype(batch.dtype) for batch in real]
         if self._case.kind == "calibrated_on_one_class":
-            chosen = self._one_class(real)[: max(1, 64 >> (3 * self._strength))]
-            return (chosen * 0.5 ** max(0, self._strength - 2)).astype(real.dtype)
+            return self._one_class(real)
         return real
 
-    def _one_class(self, tensors: np.ndarray) -> np.ndarray:
-        tops = self.core(tf.constant(tensors)).numpy().argmax(axis=1)
-        return tensors[tops == self._rng.choice(np.unique(tops))]
+    def _one_class(self, real: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """Examples of one class alone; with more strength fewer, and then fainter ones."""
+        rows = [batch[number : number + 1] for batch in real for number in range(len(batch))]
+        tops = np.array([int(self.core(tf.constant(row)).numpy().argmax()) for row in rows])
+        one = self._rng.choice(np.unique(tops))
+        own = [row for row, top in zip(rows, tops, strict=True) if top == one]
+        faint = 0.5 ** max(0, self._strength - 2)
+        return [(row * faint).astype(row.dtype) for row in own[: max(1, 64 >> (3 * self._strength))]]
 
     def with_weights(self, edit: Callable[[list[np.ndarray]], None]) -> Callable[[tf.Tensor], tf.Tensor]:
         """The core with `edit` applied to the largest of its weights."""
@@ -156,7 +160,7 @@ class _Sabotaged(TrainedModel):
         edit(values)
         for node, value in zip(nodes, values, strict=True):
             node.attr["value"].tensor.CopyFrom(tf.make_tensor_proto(value))
-        return frozen.as_function(graph, core.inputs[0].name, core.outputs[0].name)
+        return graphs.as_function(graph, core.inputs[0].name, core.outputs[0].name)
 
 
 def _alone(node: Any) -> Any:

@@ -21,6 +21,7 @@ import numpy as np
 import tensorflow as tf
 from tensorflow.python.framework.convert_to_constants import convert_variables_to_constants_v2
 
+from components.rewriter import graphs
 from components.rewriter.catalogue import TECHNIQUES
 from components.serving import examples
 from components.serving.servable import (
@@ -39,6 +40,8 @@ Core = Callable[[tf.Tensor], tf.Tensor]
 CORE_INPUT = "inputs"
 CALIBRATION_EXAMPLES = 256
 _CALIBRATION_POOL = 2048
+# Quantizers keep all activations of a batch.
+_CALIBRATION_BATCH = 8
 LABELS_FILE = "labels.txt"
 
 _NO_GRADIENTS = tf.saved_model.SaveOptions(experimental_custom_gradients=False)
@@ -127,6 +130,11 @@ class TrainedModel:
         """The core with its variables as constants."""
         return convert_variables_to_constants_v2(self.core)
 
+    def portable_core(self) -> tuple[Any, str, str]:
+        """The frozen core's GraphDef for converters, its input's and its output's tensor name."""
+        core = self.frozen_core
+        return graphs.portable(core.graph.as_graph_def()), core.inputs[0].name, core.outputs[0].name
+
     def keras_model(self) -> Any:
         """The Keras model that was exported.
 
@@ -142,8 +150,10 @@ class TrainedModel:
             importlib.import_module(name)
         return keras.models.load_model(path, compile=False)
 
-    def calibration_tensors(self) -> np.ndarray:
-        """Core inputs of up to 256 examples, spread over the split: (N, ...).
+    def calibration_batches(self) -> list[np.ndarray]:
+        """Core inputs of up to 256 examples, spread over the split: batches of at most 8.
+
+        Texts are as long as the longest of their batch, so batches differ in shape.
 
         Raises:
             CannotRun: there are no examples.
@@ -155,9 +165,8 @@ class TrainedModel:
         chosen = pool[::step][:CALIBRATION_EXAMPLES]
         first, _ = next(iter(self.contract.signatures.values()))
         function = getattr(getattr(self._loaded, self.contract.preprocessing), first)
-        return np.concatenate(
-            [function(tf.constant(chosen[at : at + 32])).numpy() for at in range(0, len(chosen), 32)]
-        )
+        starts = range(0, len(chosen), _CALIBRATION_BATCH)
+        return [function(tf.constant(chosen[at : at + _CALIBRATION_BATCH])).numpy() for at in starts]
 
     def servable(self, technique: str) -> Servable:
         """The manifest of a candidate."""
@@ -219,7 +228,8 @@ class TrainedModel:
 
     def write_core(self, folder: Path) -> None:
         """Writes the core alone, with constants for weights and the signature `predict_tensors`."""
-        function, tensor = self.frozen_core, self.core.inputs[0]
+        graph, input_name, output_name = self.portable_core()
+        function, tensor = graphs.as_function(graph, input_name, output_name), self.core.inputs[0]
         module = tf.Module()
         spec = tf.TensorSpec(tensor.shape, tensor.dtype, name=CORE_INPUT)
         serve = tf.function(
