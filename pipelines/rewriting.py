@@ -57,7 +57,7 @@ def request(model: Path, data: Path, settings: Mapping[str, Any]) -> Any:
             scores=names.OUTPUT_SCORES,
             classes=names.OUTPUT_CLASSES,
             keras_model=names.KERAS_MODEL,
-            modules=tuple(f"modules.{family}.model" for family in names.FAMILY_SIGNATURES),
+            modules=tuple(module for listed in names.LAYER_MODULES.values() for module in listed),
         ),
         signatures=names.PREPROCESS_FUNCTIONS,
         candidates=candidates,

@@ -12,6 +12,7 @@ from __future__ import annotations
 import functools
 import importlib
 import json
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -146,6 +147,9 @@ class TrainedModel:
         path = self.saved_model.parent / self.contract.keras_model
         if not self.contract.keras_model or not path.is_file():
             raise CannotRun("there is no .keras model beside the SavedModel")
+        here = str(Path.cwd())
+        if here not in sys.path:  # where a user's own modules lie
+            sys.path.insert(0, here)
         for name in self.contract.modules:
             importlib.import_module(name)
         return keras.models.load_model(path, compile=False)
