@@ -4,6 +4,7 @@
 # make check  format, lint, types
 # make endure the long tests of endurance: kills and edits by the hundred; hours
 # make audit  looks the locked packages up among known vulnerabilities; needs a network
+# make prove-rewriter   100 sabotaged candidates against the gate (WORKSPACE=workspace RUN=latest CASES=100)
 # make reference  writes docs/experiment.md and its schema
 # make lock   resolves requirements.lock anew
 # make profile-page RUN=FOLDER  serves the profiler's page of a traced run
@@ -12,7 +13,7 @@ SHELL := /bin/bash
 PYTHON_BIN := .venv/bin/python
 OUR_CODE := pipelines components modules tests bench tools setup.py
 
-.PHONY: run test slow unit check format profile-page lock clean setup endure audit reference
+.PHONY: run test slow unit check format profile-page lock clean setup endure audit reference prove-rewriter
 
 setup:
 	@tools/setup_venv.sh
@@ -44,6 +45,12 @@ check: setup
 format: setup
 	$(PYTHON_BIN) -m ruff format $(OUR_CODE)
 	$(PYTHON_BIN) -m ruff check --fix $(OUR_CODE)
+
+prove-rewriter: WORKSPACE ?= workspace
+prove-rewriter: RUN ?= latest
+prove-rewriter: CASES ?= 100
+prove-rewriter: setup
+	$(PYTHON_BIN) -m bench.prove_rewriter --workspace $(WORKSPACE) --run $(RUN) --cases $(CASES)
 
 profile-page: setup
 	@tools/profile_page.sh $(RUN)

@@ -195,10 +195,17 @@ def _validate(raw: Mapping[str, Any], source: str, overrides: Sequence[str]) -> 
         return Experiment.model_validate(raw)
     except ValidationError as error:
         first = error.errors()[0]
-        first["loc"] = _without_family(first["loc"])
+        first["loc"] = _without_family(_without_kinds(first["loc"]))
         key = ".".join(str(part) for part in first["loc"])
-        where = "--set" if any(item.split("=")[0].startswith(key) for item in overrides if key) else source
+        given = [item.split("=")[0] for item in overrides]
+        is_set = key and any(item.startswith(key) or key.startswith(item) for item in given)
+        where = "--set" if is_set else source
         raise _config_error(first, key, where, error.error_count() - 1) from error
+
+
+def _without_kinds(location: tuple[str | int, ...]) -> tuple[str | int, ...]:
+    """pydantic names the kinds that a value may be of behind its key; users wrote none."""
+    return tuple(part for part in location if not (isinstance(part, str) and "[" in part))
 
 
 def _without_family(location: tuple[str | int, ...]) -> tuple[str | int, ...]:

@@ -36,7 +36,9 @@ def _on_off(value: Any) -> Any:
 
 ON_OFF = BeforeValidator(_on_off)
 Fraction = Annotated[float, Field(gt=0, lt=1)]
-TechniqueName = Annotated[str, AfterValidator(known_technique)]
+TechniqueName = Annotated[
+    str, AfterValidator(known_technique), Field(json_schema_extra={"enum": list(catalogue.TECHNIQUES)})
+]
 
 
 class Splits(Stage):
@@ -509,7 +511,7 @@ class Train(Stage):
 class Rewrite(Stage):
     """Which candidates are built, and what they must keep to."""
 
-    candidates: Literal["auto"] | list[TechniqueName] = Field(
+    candidates: list[TechniqueName] | Literal["auto"] = Field(
         "auto",
         description="Each costs about ten seconds of building and judging. auto: those that pay for the "
         "objective, of those that the target loads.",

@@ -125,7 +125,9 @@ def _rewrite(node: NodeRecord | None) -> dict[str, Any]:
     report = _json_of(_output(node, "report"), "candidates.json")
     if not report:
         return {}
-    return {"candidates": report["candidates"], "chosen": report["chosen"], "reason": report["reason"]}
+    # Reports of versions before slices and states were judged have neither.
+    rows = [{"state": "judged", "slices": [], **row} for row in report["candidates"]]
+    return {"candidates": rows, "chosen": report["chosen"], "reason": report["reason"]}
 
 
 def _evaluation(node: NodeRecord | None) -> dict[str, Any]:

@@ -13,7 +13,7 @@ import functools
 import importlib
 import json
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -22,6 +22,7 @@ import numpy as np
 import tensorflow as tf
 from tensorflow.python.framework.convert_to_constants import convert_variables_to_constants_v2
 
+from components.rewriter import graphs
 from components.rewriter.catalogue import TECHNIQUES
 from components.serving import examples
 from components.serving.servable import (
@@ -40,6 +41,8 @@ Core = Callable[[tf.Tensor], tf.Tensor]
 CORE_INPUT = "inputs"
 CALIBRATION_EXAMPLES = 256
 _CALIBRATION_POOL = 2048
+# Quantizers keep all activations of a batch.
+_CALIBRATION_BATCH = 8
 LABELS_FILE = "labels.txt"
 
 _NO_GRADIENTS = tf.saved_model.SaveOptions(experimental_custom_gradients=False)
@@ -65,6 +68,8 @@ class Contract:
         keras_model: the `.keras` file, relative to the model's artifact folder;
             empty where there is none.
         modules: modules to import before that file is read, which register its layers.
+        tensors: signature, input and output name of a signature that takes the core's
+            tensor, which SavedModels keep; empty where there is none.
     """
 
     core: str
@@ -75,6 +80,7 @@ class Contract:
     classes: str
     keras_model: str = ""
     modules: tuple[str, ...] = ()
+    tensors: tuple[str, ...] = ()
 
     def to_json(self) -> str:
         return json.dumps(asdict(self))
@@ -83,7 +89,8 @@ class Contract:
     def from_json(cls, text: str) -> Self:
         raw = json.loads(text)
         raw["signatures"] = {name: tuple(value) for name, value in raw["signatures"].items()}
-        raw["modules"] = tuple(raw["modules"])
+        for name in ("modules", "tensors"):
+            raw[name] = tuple(raw.get(name, ()))
         return cls(**raw)
 
 
@@ -124,6 +131,11 @@ class TrainedModel:
         """The core with its variables as constants."""
         return convert_variables_to_constants_v2(self.core)
 
+    def portable_core(self) -> tuple[Any, str, str]:
+        """The frozen core's GraphDef for converters, its input's and its output's tensor name."""
+        core = self.frozen_core
+        return graphs.portable(core.graph.as_graph_def()), core.inputs[0].name, core.outputs[0].name
+
     def keras_model(self) -> Any:
         """The Keras model that was exported.
 
@@ -142,8 +154,10 @@ class TrainedModel:
             importlib.import_module(name)
         return keras.models.load_model(path, compile=False)
 
-    def calibration_tensors(self) -> np.ndarray:
-        """Core inputs of up to 256 examples, spread over the split: (N, ...).
+    def calibration_batches(self) -> list[np.ndarray]:
+        """Core inputs of up to 256 examples, spread over the split: batches of at most 8.
+
+        Texts are as long as the longest of their batch, so batches differ in shape.
 
         Raises:
             CannotRun: there are no examples.
@@ -155,9 +169,8 @@ class TrainedModel:
         chosen = pool[::step][:CALIBRATION_EXAMPLES]
         first, _ = next(iter(self.contract.signatures.values()))
         function = getattr(getattr(self._loaded, self.contract.preprocessing), first)
-        return joined(
-            [function(tf.constant(chosen[at : at + 32])).numpy() for at in range(0, len(chosen), 32)]
-        )
+        starts = range(0, len(chosen), _CALIBRATION_BATCH)
+        return [function(tf.constant(chosen[at : at + _CALIBRATION_BATCH])).numpy() for at in starts]
 
     def servable(self, technique: str) -> Servable:
         """The manifest of a candidate."""
@@ -195,7 +208,15 @@ class TrainedModel:
                 self.contract.classes: tf.tile(row, [tf.shape(scores)[0], 1]),
             }
 
-        self._write(module, folder, finish)
+        self._write(module, folder, finish, self._tensor_signature(core))
+
+    def _tensor_signature(self, core: Core) -> dict[str, Any]:
+        if not self.contract.tensors:
+            return {}
+        name, input_name, output = self.contract.tensors
+        tensor = self.core.inputs[0]
+        spec = tf.TensorSpec(tensor.shape, tensor.dtype, name=input_name)
+        return {name: tf.function(lambda value: {output: core(value)}, input_signature=[spec])}
 
     def write_tensor_model(self, folder: Path, write: Callable[[Path], None], file: str) -> None:
         """Writes a version folder for a format that takes tensors.
@@ -205,13 +226,14 @@ class TrainedModel:
             write: writes the model file.
             file: its name.
         """
-        self._write(tf.Module(), folder / PREPROCESSING, lambda tensor: {CORE_INPUT: tensor})
+        self._write(tf.Module(), folder / PREPROCESSING, lambda tensor: {CORE_INPUT: tensor}, {})
         (folder / LABELS_FILE).write_text("".join(f"{name}\n" for name in self.class_names))
         write(folder / file)
 
     def write_core(self, folder: Path) -> None:
         """Writes the core alone, with constants for weights and the signature `predict_tensors`."""
-        function, tensor = self.frozen_core, self.core.inputs[0]
+        graph, input_name, output_name = self.portable_core()
+        function, tensor = graphs.as_function(graph, input_name, output_name), self.core.inputs[0]
         module = tf.Module()
         spec = tf.TensorSpec(tensor.shape, tensor.dtype, name=CORE_INPUT)
         serve = tf.function(
@@ -220,7 +242,11 @@ class TrainedModel:
         tf.saved_model.save(module, str(folder), {SIGNATURE_TENSORS: serve}, _NO_GRADIENTS)
 
     def _write(
-        self, module: tf.Module, folder: Path, finish: Callable[[tf.Tensor], dict[str, tf.Tensor]]
+        self,
+        module: tf.Module,
+        folder: Path,
+        finish: Callable[[tf.Tensor], dict[str, tf.Tensor]],
+        more: Mapping[str, Any],
     ) -> None:
         before = getattr(self._loaded, self.contract.preprocessing)
         module.preprocessing = before
@@ -231,18 +257,7 @@ class TrainedModel:
             )
             for name, (function, input_name) in self.contract.signatures.items()
         }
-        tf.saved_model.save(module, str(folder), signatures, _NO_GRADIENTS)
-
-
-def joined(batches: Sequence[np.ndarray]) -> np.ndarray:
-    """Batches as one, (N, ...): texts come as long as the longest of their batch, and end in zeros."""
-    longest = np.max([batch.shape[1:] for batch in batches], axis=0)
-    return np.concatenate([_padded(batch, longest) for batch in batches])
-
-
-def _padded(batch: np.ndarray, shape: Sequence[int]) -> np.ndarray:
-    missing = [(0, wanted - have) for wanted, have in zip(shape, batch.shape[1:], strict=True)]
-    return np.pad(batch, [(0, 0), *missing])
+        tf.saved_model.save(module, str(folder), {**signatures, **more}, _NO_GRADIENTS)
 
 
 def _after(preprocess: Core, finish: Callable[[tf.Tensor], dict[str, tf.Tensor]]) -> Callable[..., Any]:

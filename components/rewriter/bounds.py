@@ -58,6 +58,12 @@ def median_upper_bound(ratios: Sequence[float], confidence: float) -> float:
     return ordered[rank - 1] if rank <= len(ordered) else float("inf")
 
 
+def median_lower_bound(ratios: Sequence[float], confidence: float) -> float:
+    """Lower bound of the median, by order statistics; 0 with too few rounds."""
+    upper = median_upper_bound([-ratio for ratio in ratios], confidence)
+    return 0.0 if upper == float("inf") else -upper
+
+
 def _clopper_pearson_upper(count: int, examples: int, confidence: float) -> float:
     if count >= examples:
         return 1.0

@@ -77,12 +77,13 @@ def automatic(target: Target, objective: Objective) -> list[str]:
     """What `candidates: auto` tries.
 
     For speed on a CPU, int8 in TensorFlow's own kernels does not pay, so a
-    target that takes SavedModels alone gets it for size only; a target that
-    takes TFLite gets no SavedModels for speed, for they are several times slower.
+    target that takes SavedModels alone gets it for size only. A target that takes
+    TFLite gets one SavedModel, for models that do not convert: TFLite is
+    several times quicker, and quantizes better.
     """
     names = [name for name in techniques_for(target) if objective in TECHNIQUES[name].pays]
     if target == "tf_serving_tflite":
-        return [name for name in names if TECHNIQUES[name].runtime == "litert"]
+        return [name for name in names if name == "frozen" or TECHNIQUES[name].runtime == "litert"]
     return names
 
 

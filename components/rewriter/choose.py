@@ -7,7 +7,7 @@ choice = choose(verdicts, policy)
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, Self
 
@@ -19,6 +19,7 @@ from components.rewriter.bounds import (
     drop_upper_bound,
     examples_needed,
     mean_upper_bound,
+    median_lower_bound,
     median_upper_bound,
 )
 from components.rewriter.catalogue import Objective
@@ -26,7 +27,10 @@ from components.rewriter.catalogue import Objective
 State = Literal["judged", "failed", "cannot_run", "left_out"]
 
 SAME_WITHIN = 0.1
-"""Candidates within a tenth of the best on the objective count as equal: clocks tell no better."""
+"""Candidates within a tenth of the best on the objective count as equal."""
+
+CONTENDS_FROM = 0.5
+"""Candidates with at least half of the best one's gain are measured against each other."""
 
 MAX_BATCH_SHIFT = 0.01
 """How far an answer may move with what else is in its batch."""
@@ -295,32 +299,65 @@ def _is_better(figures: Figures, policy: Policy) -> tuple[bool, str]:
     return False, f"{text}, which is no improvement beyond noise (upper bound {upper:.2f})"
 
 
-def choose(verdicts: Sequence[Verdict], policy: Policy) -> tuple[str, str]:
+def contenders(verdicts: Sequence[Verdict], policy: Policy) -> list[str]:
+    """Names that a run-off must tell apart; none where the figures at hand do.
+
+    Each candidate was timed beside the original in a process of its own, and a
+    machine's load changes from one to the next. Sizes need no run-off.
+    """
+    qualified = [verdict for verdict in verdicts if verdict.qualified]
+    if policy.objective == "size" or len(qualified) < 2:
+        return []
+    gain = max(verdict.gain for verdict in qualified)
+    close = [verdict.name for verdict in qualified if verdict.gain >= gain * CONTENDS_FROM]
+    return close if len(close) > 1 else []
+
+
+def choose(
+    verdicts: Sequence[Verdict], policy: Policy, run_off: Mapping[str, Sequence[float]] | None = None
+) -> tuple[str, str]:
     """The name that goes on, and the reason; the original where nothing qualifies.
 
-    Those that come within a tenth of the best count as equal, so that noise
-    does not decide: of them the smallest goes on, and of several of about the
-    same size the simplest.
+    Those that are not surely more than a tenth behind the best count as equal,
+    so that noise does not decide: of them the smallest goes on, and of several
+    of about the same size the simplest.
+
+    Args:
+        verdicts: of all candidates.
+        policy: the gate.
+        run_off: contender -> its time in each round, all of them measured by turns.
     """
     sound = {catalogue.IDENTITY, *(verdict.name for verdict in verdicts if verdict.sound)}
     if policy.fixed in sound:
         return policy.fixed, "set by rewrite.fixed"
     qualified = [verdict for verdict in verdicts if verdict.qualified]
     if not qualified:
-        return (
-            catalogue.IDENTITY,
-            f"no candidate qualified, so the original goes on{_advice(verdicts, policy)}",
-        )
-    gain = max(verdict.gain for verdict in qualified)
-    equal = [verdict for verdict in qualified if verdict.gain >= gain * (1.0 - SAME_WITHIN)]
+        advice = _advice(verdicts, policy)
+        return catalogue.IDENTITY, f"no candidate qualified, so the original goes on{advice}"
+    equal = _equals(qualified, policy, run_off or {})
     least = min(_size(verdict) for verdict in equal)
     small = [verdict for verdict in equal if _size(verdict) <= least * (1.0 + SAME_WITHIN)]
     best = min(small, key=lambda verdict: catalogue.rank(verdict.name))
     others = [verdict.name for verdict in equal if verdict is not best]
-    beside = (
-        f", and smaller or simpler than {', '.join(others)}, which cannot be told apart" if others else ""
-    )
+    beside = f"; as good as {', '.join(others)}, and smaller or simpler" if others else ""
     return best.name, f"best {policy.objective} of {len(qualified)} qualified: {best.reason}{beside}"
+
+
+def _equals(
+    qualified: Sequence[Verdict], policy: Policy, run_off: Mapping[str, Sequence[float]]
+) -> list[Verdict]:
+    """The best, and those that are as good."""
+    if not run_off:
+        gain = max(verdict.gain for verdict in qualified)
+        return [verdict for verdict in qualified if verdict.gain >= gain * (1.0 - SAME_WITHIN)]
+    first = min(run_off, key=lambda name: float(np.median(run_off[name])))
+    names = {
+        name
+        for name, times in run_off.items()
+        if median_lower_bound(np.divide(times, run_off[first]).tolist(), policy.confidence)
+        <= 1.0 + SAME_WITHIN
+    }
+    return [verdict for verdict in qualified if verdict.name in names]
 
 
 def _size(verdict: Verdict) -> int:

@@ -16,7 +16,7 @@ from components.serving import examples, runtimes
 from components.serving.runtimes import Runtime
 from components.serving.servable import size_bytes, version_folder
 
-_ROUNDS = 15
+ROUNDS = 15
 _MIN_ROUNDS = 7
 _SECONDS = 6.0
 _CALLS_PER_ROUND = 20
@@ -41,7 +41,9 @@ class Questions:
     slices: Sequence[str]
 
 
-def measure(candidate_uri: str, original_uri: str, asked: Questions) -> tuple[Figures, np.ndarray]:
+def measure(
+    candidate_uri: str, original_uri: str, asked: Questions, rounds: int = ROUNDS
+) -> tuple[Figures, np.ndarray]:
     """Figures of a candidate, and its scores for the records: (N, C) float32; of a regression (N,).
 
     Latency and throughput are taken in interleaved rounds, candidate and
@@ -56,9 +58,9 @@ def measure(candidate_uri: str, original_uri: str, asked: Questions) -> tuple[Fi
     peak_memory_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     original = runtimes.load(original_uri)
     original_scores = runtimes.predict_in_batches(original, records, BATCH)
-    single = _interleaved(candidate, original, records, batch=1)
+    single = _interleaved(candidate, original, records, 1, rounds)
     batch = min(BATCH, len(records))
-    batched = _interleaved(candidate, original, records, batch=batch)
+    batched = _interleaved(candidate, original, records, batch, rounds)
     candidate_bytes = size_bytes(version_folder(candidate_uri))
     figures = Figures(
         name=candidate.servable.technique,
@@ -190,8 +192,10 @@ class _Times:
     ratios: list[float]
 
 
-def _interleaved(candidate: Runtime, original: Runtime, records: Sequence[bytes], batch: int) -> _Times:
-    """Takes up to 15 rounds, at least 7, and no more once 6 s have passed."""
+def _interleaved(
+    candidate: Runtime, original: Runtime, records: Sequence[bytes], batch: int, rounds: int
+) -> _Times:
+    """Takes so many rounds, and after 7 no more once 6 s have passed."""
     starts = range(len(records) - batch + 1)
     calls = max(2, _CALLS_PER_ROUND // batch)
 
@@ -203,13 +207,42 @@ def _interleaved(candidate: Runtime, original: Runtime, records: Sequence[bytes]
         timed(runtime, 0)
     times = _Times([], [])
     began = time.perf_counter()
-    for number in range(_ROUNDS):
+    for number in range(rounds):
         if number >= _MIN_ROUNDS and time.perf_counter() - began > _SECONDS:
             break
         pair = [candidate, original] if number % 2 else [original, candidate]
         taken = {id(runtime): timed(runtime, number) for runtime in pair}
         times.calls_ms.extend(taken[id(candidate)])
         times.ratios.append(float(np.median(taken[id(candidate)]) / np.median(taken[id(original)])))
+    return times
+
+
+def run_off(
+    uris: Mapping[str, str], records: Sequence[bytes], batch: int, rounds: int = ROUNDS
+) -> dict[str, list[float]]:
+    """Several candidates in one process, by turns: name -> median ms of each round.
+
+    Args:
+        uris: name -> the servable's folder.
+        records: what they are asked.
+        batch: examples a call.
+        rounds: how many.
+    """
+    loaded = {name: runtimes.load(uri) for name, uri in uris.items()}
+    size = min(batch, len(records))
+    starts, calls = range(len(records) - size + 1), max(2, _CALLS_PER_ROUND // size)
+    for runtime in loaded.values():  # all warm before the first round
+        runtime.predict(records[:size])
+    times: dict[str, list[float]] = {name: [] for name in loaded}
+    for number in range(rounds):
+        chosen = [starts[(number * calls + call) % len(starts)] for call in range(calls)]
+        taken: dict[str, list[float]] = {name: [] for name in loaded}
+        # By turns within the round as well: a busy moment meets all of them.
+        for start in chosen:
+            for name, runtime in loaded.items():
+                taken[name].append(_milliseconds(runtime, records[start : start + size]))
+        for name, values in taken.items():
+            times[name].append(float(np.median(values)))
     return times
 
 

@@ -13,9 +13,9 @@ import numpy as np
 
 from components import subprocesses
 from components.errors import ServableError
-from components.rewriter import catalogue, worker
+from components.rewriter import catalogue, measure, worker
 from components.rewriter.catalogue import IDENTITY, Target
-from components.rewriter.choose import Figures, Policy, Verdict, choose, judge
+from components.rewriter.choose import Figures, Policy, Verdict, choose, contenders, judge
 from components.serving.servable import MANIFEST, VERSION_FOLDER, version_folder
 
 KEPT_FOLDER = "candidates"
@@ -92,7 +92,7 @@ def rewrite(job: Job) -> Outcome:
             remedy="See the node's log for the whole message.",
         )
     verdicts = [built[name] or _judge(job, name) for name in names]
-    chosen, reason = choose(verdicts, job.policy)
+    chosen, reason = choose(verdicts, job.policy, _run_off(job, verdicts))
     return Outcome(
         chosen, _for_target(job, chosen, reason), [_as_original(original), *verdicts, *_left_out(job, names)]
     )
@@ -162,6 +162,26 @@ def _judge(job: Job, technique: str) -> Verdict:
     except subprocesses.WorkerFailed as failure:
         return Verdict(technique, False, f"it could not be judged: {failure}", state="failed")
     return judge(Figures.from_json((task.folder / worker.FIGURES_FILE).read_text()), job.policy)
+
+
+def _run_off(job: Job, verdicts: Sequence[Verdict]) -> dict[str, list[float]]:
+    """Times of those that must be told apart; empty where none must, or it fails."""
+    names = contenders(verdicts, job.policy)
+    if not names:
+        return {}
+    task = worker.RunOff(
+        folders={name: job.scratch / name for name in names},
+        examples_uri=job.examples_uri,
+        split=job.split,
+        max_examples=job.max_examples,
+        batch=measure.BATCH if job.policy.objective == "throughput" else 1,
+        result=job.scratch / "run_off.json",
+    )
+    try:
+        subprocesses.run(worker.run_off, task, limits=job.limits)
+    except subprocesses.WorkerFailed:
+        return {}  # each alone was judged: their own figures decide then
+    return dict(json.loads(task.result.read_text()))
 
 
 def _as_original(verdict: Verdict) -> Verdict:

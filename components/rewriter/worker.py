@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+import os
+import tempfile
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -34,6 +36,7 @@ class Task:
         label: label feature.
         slices: features whose values make slices.
         max_examples: at most so many examples are judged.
+        rounds: of timing, at most.
     """
 
     technique: str
@@ -47,10 +50,12 @@ class Task:
     label: str
     slices: Sequence[str]
     max_examples: int
+    rounds: int = measure.ROUNDS
 
 
 def build(task: Task) -> None:
     """Writes the candidate's version folder and manifest, or why it cannot run here."""
+    _keep_temporary_files(task.folder.with_name(f"{task.folder.name}.tmp"))
     calibration = Calibration(task.examples_uri, task.calibration_split) if task.calibration_split else None
     trained = TrainedModel(task.model_uri, Contract.from_json(task.contract), calibration)
     task.folder.mkdir(parents=True)
@@ -62,10 +67,44 @@ def build(task: Task) -> None:
     trained.servable(task.technique).write(task.folder)
 
 
+@dataclass(frozen=True)
+class RunOff:
+    """Contenders to measure against each other.
+
+    Attributes:
+        folders: name -> where the candidate was built.
+        examples_uri: Examples to ask.
+        split: their split.
+        max_examples: at most so many.
+        batch: examples a call.
+        result: file for the times: JSON, name -> ms per round.
+    """
+
+    folders: Mapping[str, Path]
+    examples_uri: str
+    split: str
+    max_examples: int
+    batch: int
+    result: Path
+
+
+def run_off(task: RunOff) -> None:
+    """Writes each contender's time in each round."""
+    records = examples.read_split(task.examples_uri, task.split, task.max_examples)
+    uris = {name: str(folder) for name, folder in task.folders.items()}
+    task.result.write_text(json.dumps(measure.run_off(uris, records, task.batch)))
+
+
+def _keep_temporary_files(folder: Path) -> None:
+    """Converters leave theirs lying: here they go with the candidates. This process is the build's own."""
+    folder.mkdir(parents=True)
+    os.environ["TMPDIR"] = tempfile.tempdir = str(folder)
+
+
 def judge(task: Task) -> None:
     """Writes the candidate's figures and its scores: (N, C) float32, in file order."""
     records = examples.read_split(task.examples_uri, task.split, task.max_examples)
     asked = measure.Questions(records, task.label, task.slices)
-    figures, scores = measure.measure(str(task.folder), str(task.original), asked)
+    figures, scores = measure.measure(str(task.folder), str(task.original), asked, task.rounds)
     measure.write_scores(task.folder / SCORES_FILE, scores)
     (task.folder / FIGURES_FILE).write_text(json.dumps(asdict(figures)))

@@ -23,9 +23,10 @@ from pathlib import Path
 from typing import Any
 
 from components.errors import PushError
+from components.serving.triton import CONFIG_FILE
 from components.serving_pusher import root as serving_root
 
-MODEL_FILES = ("saved_model.pb", "saved_model.pbtxt", "model.tflite", "model.onnx")
+MODEL_FILES = ("saved_model.pb", "saved_model.pbtxt", "model.tflite", "model.onnx", "model.plan")
 """What servers look for: copied last."""
 
 _RECORD = ".mirrors.json"
@@ -109,7 +110,9 @@ def _follow(root: Path, mirror: _Mirror) -> list[str]:
         # Noted before the copy: one that is cut short is ours to mend.
         ours.add(current)
         _note(root, mirror.url, ours)
-        _copy(serving_root.folder_of(root, current) or root, mirror, current)
+        folder = serving_root.folder_of(root, current) or root
+        _copy_configuration(folder, mirror)
+        _copy(folder, mirror, current)
         done.append(f"version {current} copied to {mirror.url}")
     for number in sorted(ours - set(serving_root.versions(root)), reverse=True):
         if number in there:
@@ -142,6 +145,13 @@ def _copy(folder: Path, mirror: _Mirror, number: int) -> None:
     mirror.files.mv(staged, target, recursive=True)
     with contextlib.suppress(OSError):
         mirror.files.rmdir(staging)
+
+
+def _copy_configuration(folder: Path, mirror: _Mirror) -> None:
+    """Triton's, which lies beside the versions; it must be there before a version is."""
+    if (folder / CONFIG_FILE).exists():
+        mirror.files.makedirs(mirror.path, exist_ok=True)
+        mirror.files.put_file(str(folder / CONFIG_FILE), f"{mirror.path}/{CONFIG_FILE}")
 
 
 def _upload(mirror: _Mirror, folder: Path, target: str) -> None:

@@ -23,6 +23,8 @@ COMMANDS = {
     "image": ("pipelines.cli.image", "Build and push the image that a cluster runs."),
     "runs": ("pipelines.cli.runs", "List the runs of a workspace."),
     "show": ("pipelines.cli.show", "Show one run, node by node."),
+    "candidates": ("pipelines.cli.candidates", "Show what the Rewriter tried in a run, and what came of it."),
+    "rewrite": ("pipelines.cli.rewrite", "Make a SavedModel smaller or faster, and measure it."),
     "report": ("pipelines.cli.report", "Write a run as one HTML page."),
     "ui": ("pipelines.cli.ui", "Serve pages on runs, models and lineage on this machine."),
     "profile": ("pipelines.cli.profile", "Show where a training step's time went, and what to change."),

@@ -97,6 +97,8 @@ def candidate_table(candidates: Sequence[Mapping[str, Any]], chosen: str) -> Tab
     for column, justify in _COLUMNS:
         table.add_column(column, justify=justify, overflow="fold")  # type: ignore[arg-type]
     for candidate in candidates:
+        if candidate["state"] == "left_out":
+            continue  # `headrace candidates` lists them
         name = f"[bold]{candidate['name']} *[/bold]" if candidate["name"] == chosen else candidate["name"]
         table.add_row(name, *_figures(candidate), candidate["reason"])
     return table

@@ -69,7 +69,8 @@ def _choice(run: RunView) -> str:
     summary = run.summary
     if not summary.get("chosen"):
         return ""
-    count = len(summary.get("candidates") or ())
+    # Techniques that were left out, or cannot run here, stood for no choice.
+    count = sum(bool(row.get("figures", True)) for row in summary.get("candidates") or ())
     return f"Of {count} candidates {summary['chosen']} went on: {summary['reason']}."
 
 

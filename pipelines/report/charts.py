@@ -191,11 +191,15 @@ def scatter(points: Sequence[Point], *, x: str, y: str, title: str) -> Markup:
 
 
 def _apart(heights: Sequence[float]) -> list[float]:
-    """Heights for labels, moved down where two would overlap."""
+    """Heights for labels, moved down where two would overlap, and up again from below the axis."""
     found = list(heights)
     order = sorted(range(len(found)), key=lambda number: found[number])
     for above, below in pairwise(order):
         found[below] = max(found[below], found[above] + _LABEL_GAP)
+    floor = float(HEIGHT - _BOTTOM - 4)
+    for number in reversed(order):
+        found[number] = min(found[number], floor)
+        floor = found[number] - _LABEL_GAP
     return found
 
 

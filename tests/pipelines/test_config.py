@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from modules import hparams
@@ -132,6 +134,25 @@ def test_settings_and_hyperparameters_have_the_same_names() -> None:
     assert set(stages.Train.model_fields) == set(hparams.field_names(hparams.TrainHparams))
     model = set(stages.ImageModel.model_fields) - {"family"}
     assert model == set(hparams.field_names(hparams.ImageModelHparams))
+
+
+@pytest.mark.parametrize(
+    ("override", "said"),
+    [
+        ('rewrite.candidates=["floot16"]', "no technique 'floot16'. Did you mean 'float16'?"),
+        ('rewrite.candidates=["tflite"]', "the target tf_serving does not load tflite; it loads frozen"),
+    ],
+)
+def test_candidates_that_are_not_there_or_not_loaded(override: str, said: str) -> None:
+    with pytest.raises(ConfigError, match=re.escape(said)) as raised:
+        config.load("digits", [override])
+    assert raised.value.place.startswith("--set, rewrite")
+    assert "[" not in raised.value.place
+
+
+def test_a_target_that_loads_tflite_takes_it() -> None:
+    overrides = ["rewrite.target=tf_serving_tflite", 'rewrite.candidates=["tflite"]']
+    assert config.load("digits", overrides).rewrite.candidates == ["tflite"]
 
 
 def test_a_bare_on_or_off_is_the_word_and_not_a_truth_value() -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
+from components.rewriter import graphs
 from components.rewriter.base import CannotRun, TrainedModel
 from components.rewriter.techniques import constants, frozen
 
@@ -30,4 +31,4 @@ def build(trained: TrainedModel, folder: Path) -> None:
         most = max(zeros, default=0.0)
         raise CannotRun(f"the model is not pruned: at most {most:.0%} of any weight is zero")
     stored = constants.deflated(graph, MIN_ZEROS)
-    trained.write_saved_model(folder, frozen.as_function(stored, inputs, outputs))
+    trained.write_saved_model(folder, graphs.as_function(stored, inputs, outputs))

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import tensorflow as tf
 
+from components.rewriter import graphs
 from components.rewriter.base import TrainedModel
 from components.rewriter.techniques import constants, frozen
 
@@ -19,4 +20,4 @@ def build(trained: TrainedModel, folder: Path) -> None:
     """Writes the SavedModel with half-precision weights."""
     graph, inputs, outputs = frozen.optimised_core(trained)
     halved = constants.stored_as(graph, tf.float16)
-    trained.write_saved_model(folder, frozen.as_function(halved, inputs, outputs))
+    trained.write_saved_model(folder, graphs.as_function(halved, inputs, outputs))

@@ -10,13 +10,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import tensorflow as tf
 from tensorflow.core.protobuf import config_pb2, meta_graph_pb2
-from tensorflow.python.framework.convert_to_constants import convert_variables_to_constants_v2
 from tensorflow.python.grappler import tf_optimizer
 from tensorflow.python.training import saver
 
-from components.rewriter.base import Core, TrainedModel
+from components.rewriter import graphs
+from components.rewriter.base import TrainedModel
 
 _OPTIMIZERS = ("function", "constfold", "arithmetic", "dependency", "remapper", "constfold")
 
@@ -24,12 +23,12 @@ _OPTIMIZERS = ("function", "constfold", "arithmetic", "dependency", "remapper", 
 def build(trained: TrainedModel, folder: Path) -> None:
     """Writes the SavedModel with a frozen, optimised core."""
     graph, inputs, outputs = optimised_core(trained)
-    trained.write_saved_model(folder, as_function(graph, inputs, outputs))
+    trained.write_saved_model(folder, graphs.as_function(graph, inputs, outputs))
 
 
 def optimised_core(trained: TrainedModel) -> tuple[Any, str, str]:
     """The core's frozen and optimised GraphDef, its input's and its output's tensor name."""
-    frozen = convert_variables_to_constants_v2(trained.core)
+    frozen = trained.frozen_core
     input_name, output_name = frozen.inputs[0].name, frozen.outputs[0].name
     meta = saver.export_meta_graph(graph_def=frozen.graph.as_graph_def(), graph=frozen.graph)
     kept = meta_graph_pb2.CollectionDef()
@@ -40,11 +39,3 @@ def optimised_core(trained: TrainedModel) -> tuple[Any, str, str]:
     config.graph_options.rewrite_options.optimizers.extend(_OPTIMIZERS)
     config.graph_options.rewrite_options.min_graph_nodes = -1
     return tf_optimizer.OptimizeGraph(config, meta), input_name, output_name
-
-
-def as_function(graph_def: Any, input_name: str, output_name: str) -> Core:
-    """A callable, saveable core from a GraphDef with constants."""
-    wrapped = tf.compat.v1.wrap_function(lambda: tf.import_graph_def(graph_def, name=""), [])
-    return wrapped.prune(
-        wrapped.graph.get_tensor_by_name(input_name), wrapped.graph.get_tensor_by_name(output_name)
-    )

@@ -13,8 +13,8 @@ from typing import Any
 import tensorflow as tf
 from tensorflow.python.framework.convert_to_constants import convert_variables_to_constants_v2
 
+from components.rewriter import graphs
 from components.rewriter.base import CannotRun, TrainedModel
-from components.rewriter.techniques import frozen
 
 _QUANTIZED = ("Dense", "EinsumDense", "Embedding", "ReversibleEmbedding")
 
@@ -43,7 +43,7 @@ def build(trained: TrainedModel, folder: Path, mode: str) -> None:
         core.get_concrete_function(tf.TensorSpec(tensor.shape, tensor.dtype, name="inputs"))
     )
     names = frozen_core.inputs[0].name, frozen_core.outputs[0].name
-    trained.write_saved_model(folder, frozen.as_function(frozen_core.graph.as_graph_def(), *names))
+    trained.write_saved_model(folder, graphs.as_function(frozen_core.graph.as_graph_def(), *names))
 
 
 def _share(model: Any) -> float:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from components.rewriter import graphs
 from components.rewriter.base import CORE_INPUT, CannotRun, TrainedModel
 from components.serving.servable import CORE_FILES
 from components.serving.triton import CONFIG_FILE, config
@@ -28,13 +29,12 @@ def convert(trained: TrainedModel) -> Any:
         import tf2onnx
     except ImportError as error:
         raise CannotRun(f"the extra `onnx` is not installed ({error.name} is missing)") from error
-    core = trained.frozen_core
-    tensor, scores = core.inputs[0], core.outputs[0]
+    graph, input_name, output_name = trained.portable_core()
     model, _ = tf2onnx.convert.from_graph_def(
-        core.graph.as_graph_def(), input_names=[tensor.name], output_names=[scores.name], opset=OPSET
+        graphs.without_erfc(graph), input_names=[input_name], output_names=[output_name], opset=OPSET
     )
-    _rename(model, tensor.name, CORE_INPUT)
-    _rename(model, scores.name, trained.contract.scores)
+    _rename(model, input_name, CORE_INPUT)
+    _rename(model, output_name, trained.contract.scores)
     model = onnx.shape_inference.infer_shapes(model)
     onnx.checker.check_model(model, full_check=True)
     return model

@@ -7,7 +7,7 @@ an answer would depend on what else is in the batch.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +15,6 @@ import numpy as np
 
 from components.rewriter.base import CORE_INPUT, CannotRun, TrainedModel
 from components.rewriter.techniques import onnx_files
-
-_BATCH = 32
 
 
 def build(trained: TrainedModel, folder: Path) -> None:
@@ -28,12 +26,12 @@ def build(trained: TrainedModel, folder: Path) -> None:
     model = onnx_files.convert(trained)
     with tempfile.TemporaryDirectory() as scratch:
         quantized = Path(scratch, "int8.onnx")
-        quantize(model, quantized, trained.calibration_tensors())
+        quantize(model, quantized, trained.calibration_batches())
         onnx_files.write(trained, folder, quantized)
 
 
-def quantize(model: Any, target: Path, tensors: np.ndarray) -> None:
-    """Writes an int8 version of an ONNX model, with ranges measured on `tensors`: (N, ...)."""
+def quantize(model: Any, target: Path, batches: Sequence[np.ndarray]) -> None:
+    """Writes an int8 version of an ONNX model, with ranges measured on batches: (B, ...) each."""
     try:
         from onnxruntime import quantization
         from onnxruntime.quantization.shape_inference import quant_pre_process
@@ -47,7 +45,7 @@ def quantize(model: Any, target: Path, tensors: np.ndarray) -> None:
     quantization.quantize_static(
         str(prepared),
         str(target),
-        Batches(tensors),
+        Batches(batches),
         quant_format=quantization.QuantFormat.QDQ,
         activation_type=quantization.QuantType.QUInt8,
         weight_type=quantization.QuantType.QInt8,
@@ -60,10 +58,8 @@ def quantize(model: Any, target: Path, tensors: np.ndarray) -> None:
 class Batches:
     """A calibration data reader as ONNX Runtime calls it."""
 
-    def __init__(self, tensors: np.ndarray) -> None:
-        self._batches: Iterator[np.ndarray] = iter(
-            [tensors[at : at + _BATCH] for at in range(0, len(tensors), _BATCH)]
-        )
+    def __init__(self, batches: Sequence[np.ndarray]) -> None:
+        self._batches: Iterator[np.ndarray] = iter(batches)
 
     def get_next(self) -> dict[str, np.ndarray] | None:
         """The next batch by input name; None at the end."""

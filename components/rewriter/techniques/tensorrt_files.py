@@ -42,7 +42,7 @@ def build(trained: TrainedModel, folder: Path, *, int8: bool) -> None:
 
     if not tf.config.list_physical_devices("GPU"):
         raise CannotRun(f"{checked}; the engine step is not verified here: there is no GPU")
-    tensors = trained.calibration_tensors() if int8 else None
+    tensors = np.concatenate(trained.calibration_batches()) if int8 else None
     cache = folder / CALIBRATION_CACHE
     folder.mkdir(parents=True, exist_ok=True)
     plan = _engine(tensorrt, model.SerializeToString(), _shape(trained), tensors, cache)

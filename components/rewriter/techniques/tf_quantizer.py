@@ -14,11 +14,9 @@ from typing import Any
 import tensorflow as tf
 from tensorflow.python.framework.convert_to_constants import convert_variables_to_constants_v2
 
+from components.rewriter import graphs
 from components.rewriter.base import CORE_INPUT, CannotRun, TrainedModel
-from components.rewriter.techniques import frozen
 from components.serving.servable import SIGNATURE_TENSORS
-
-_BATCH = 32
 
 
 def build(trained: TrainedModel, folder: Path, *, method: str, op_set: str, calibrated: bool = False) -> None:
@@ -42,13 +40,12 @@ def build(trained: TrainedModel, folder: Path, *, method: str, op_set: str, cali
         loaded = tf.saved_model.load(str(after))
         # As constants: they are written once then, not once for each signature.
         core = convert_variables_to_constants_v2(loaded.signatures[SIGNATURE_TENSORS])
-        function = frozen.as_function(core.graph.as_graph_def(), core.inputs[0].name, core.outputs[0].name)
+        function = graphs.as_function(core.graph.as_graph_def(), core.inputs[0].name, core.outputs[0].name)
         trained.write_saved_model(folder, function)
 
 
 def _calibration(trained: TrainedModel) -> list[Mapping[str, Any]]:
-    tensors = trained.calibration_tensors()
-    return [{CORE_INPUT: tensors[at : at + _BATCH]} for at in range(0, len(tensors), _BATCH)]
+    return [{CORE_INPUT: batch} for batch in trained.calibration_batches()]
 
 
 def _quantize(

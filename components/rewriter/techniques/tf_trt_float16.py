@@ -10,8 +10,8 @@ from pathlib import Path
 
 import tensorflow as tf
 
+from components.rewriter import graphs
 from components.rewriter.base import CannotRun, TrainedModel
-from components.rewriter.techniques import frozen
 from components.serving.servable import SIGNATURE_TENSORS
 
 
@@ -39,5 +39,5 @@ def build(trained: TrainedModel, folder: Path) -> None:
         core = tf.saved_model.load(str(after)).signatures[SIGNATURE_TENSORS]
         graph = core.graph.as_graph_def()
         trained.write_saved_model(
-            folder, frozen.as_function(graph, core.inputs[0].name, core.outputs[0].name)
+            folder, graphs.as_function(graph, core.inputs[0].name, core.outputs[0].name)
         )

@@ -15,7 +15,6 @@ from components.rewriter.base import CORE_INPUT, CannotRun, TrainedModel
 from components.serving.servable import CORE_FILES, SIGNATURE_TENSORS
 
 FILE = CORE_FILES["litert"]
-_BATCH = 32
 
 
 def convert(trained: TrainedModel, *, float16: bool = False) -> bytes:
@@ -61,8 +60,7 @@ def quantized(made: Any, calibration: Any = None) -> bytes:
 
 def calibrated(made: Any, trained: TrainedModel) -> Any:
     """Ranges of all activations over the calibration examples."""
-    tensors = trained.calibration_tensors()
-    batches = [{CORE_INPUT: tensors[at : at + _BATCH]} for at in range(0, len(tensors), _BATCH)]
+    batches = [{CORE_INPUT: batch} for batch in trained.calibration_batches()]
     return made.calibrate({SIGNATURE_TENSORS: batches}, num_threads=1)
 
 

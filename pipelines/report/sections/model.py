@@ -94,8 +94,12 @@ def candidates(view: RunView) -> Markup:
         else None
     )
     legend = "Ringed: chosen. Hollow: did not qualify. Left and down is better."
-    listed = [_candidate(row, chosen) for row in rows]
-    head = ("candidate", "size kB", "batch 1 ms", "accuracy or error", "agreement", "drop at most", "verdict")
+    tried = [row for row in rows if row.get("state") != "left_out"]
+    listed = [_candidate(row, chosen) for row in tried]
+    head = (
+        "candidate", "size kB", "batch 1 ms", "p95 ms", "per s at 32", "load ms", "peak MB",
+        "accuracy or error", "agreement", "drop at most", "verdict",
+    )  # fmt: skip
     return section(
         "candidates",
         "Candidates",
@@ -103,7 +107,22 @@ def candidates(view: RunView) -> Markup:
         tag("div", picture, class_="charts"),
         tag("p", legend, class_="note"),
         table(head, listed, caption="Candidates as they were judged"),
+        *[tag("p", line, class_="note") for line in _left_open(rows, chosen)],
     )
+
+
+def _left_open(rows: Sequence[Mapping[str, Any]], chosen: Any) -> list[str]:
+    """What was not tried, and on which slices the chosen one could not be bounded."""
+    lines = []
+    left = [row for row in rows if row.get("state") == "left_out"]
+    if left:
+        lines.append(f"Left out: {', '.join(row['name'] for row in left)} ({left[0]['reason']}).")
+    slices = next((row.get("slices") or [] for row in rows if row["name"] == chosen), [])
+    small = [item for item in slices if item["needed"]]
+    if small:
+        sizes = ", ".join(f"{item['name']} ({item['examples']})" for item in small)
+        lines.append(f"Too small to bound a drop there ({small[0]['needed']} examples needed): {sizes}.")
+    return lines
 
 
 def _quality(figures: Mapping[str, Any]) -> str:
@@ -112,15 +131,24 @@ def _quality(figures: Mapping[str, Any]) -> str:
     return f"{errors['mean_absolute']:.4g}" if errors else f"{figures['accuracy']:.4f}"
 
 
+def _figure(figures: Mapping[str, Any], name: str, digits: int) -> str:
+    """A figure that reports of earlier versions may lack."""
+    return f"{figures[name]:,.{digits}f}" if name in figures else "-"
+
+
 def _candidate(row: Mapping[str, Any], chosen: Any) -> list[Child]:
     name = tag("b", f"{row['name']} ✓") if row["name"] == chosen else row["name"]
     figures = row["figures"]
     if not figures:
-        return [name, "-", "-", "-", "-", "-", row["reason"]]
+        return [name, *["-"] * 9, row["reason"]]
     return [
         name,
         f"{figures['size_bytes'] / 1000:,.0f}",
         f"{figures['latency_ms_p50']:.2f}",
+        _figure(figures, "latency_ms_p95", 2),
+        _figure(figures, "throughput", 0),
+        _figure(figures, "load_ms", 0),
+        _figure(figures, "peak_memory_mb", 0),
         _quality(figures),
         f"{figures['agreement']:.4f}",
         f"{row['drop_bound']:.2f}" if row["drop_bound"] is not None else "-",

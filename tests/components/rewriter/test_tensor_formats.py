@@ -66,7 +66,7 @@ def pushed(request, model_uri, contract, examples_uri, records, tmp_path_factory
     delivery = deliver.Delivery(
         str(folders["servable"]), root / "animals", origin, records, {"predict_image": "image"}
     )
-    version = delivery.root / str(deliver.deliver(delivery, None))
+    version = delivery.root / str(deliver.deliver(delivery, None).version)
     return Pushed(folders["servable"], folders["report"], version, FORMATS[request.param])
 
 

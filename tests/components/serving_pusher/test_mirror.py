@@ -170,3 +170,13 @@ def test_rolling_back_names_a_mirror_that_cannot_follow(source, tmp_path) -> Non
     target.unlink()
     operations.roll_back(workspace, "m", 1, "", 10.0)
     assert versions_at(f"file://{target}/m") == ["1"]
+
+
+def test_tritons_configuration_lies_beside_the_versions(source, url, tmp_path) -> None:
+    (source / "config.pbtxt").write_text('backend: "onnxruntime"')
+    root = tmp_path / "root"
+    mirror.join(root, url)
+    push.push(source, root, {})
+    mirror.follow(root)
+    there = files_at(url)
+    assert there["config.pbtxt"] == there["1/config.pbtxt"] == b'backend: "onnxruntime"'

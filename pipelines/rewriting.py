@@ -1,0 +1,111 @@
+"""What `headrace rewrite` does: a request from options, the rewrite, and its summary.
+
+summary = run(request(model, data, settings), scratch, target)
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from components.errors import UserError
+from components.rewriter.catalogue import IDENTITY as IDENTITY
+from components.rewriter.catalogue import LOADS, TECHNIQUES
+from components.serving.servable import version_folder
+from modules import contract as names
+from pipelines.errors import ConfigError, HeadraceError, InputError, nearest
+from pipelines.summary import Summary
+
+
+def new_folder(folder: Path) -> Path:
+    """Checks that a folder can be made.
+
+    Raises:
+        InputError: something is there.
+    """
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise InputError(
+            "The output is there already", place=str(folder), remedy="Name a new folder with --to."
+        )
+    return folder
+
+
+def request(model: Path, data: Path, settings: Mapping[str, Any]) -> Any:
+    """What the Rewriter is asked, from the command's options.
+
+    Raises:
+        ConfigError: a candidate is unknown, or the target does not load it.
+    """
+    candidates = _candidates(settings["candidates"], settings["target"])
+    from components.rewriter.anywhere import Request
+    from components.rewriter.base import Contract
+    from components.rewriter.choose import Policy
+    from components.subprocesses import Limits
+
+    return Request(
+        model=model,
+        data=data,
+        signature=settings["signature"],
+        label=settings["label"],
+        ours=Contract(
+            core=names.CORE_FUNCTION,
+            class_names=names.CLASS_NAMES_FUNCTION,
+            preprocessing=names.PREPROCESSING_MODULE,
+            signatures={},
+            scores=names.OUTPUT_SCORES,
+            classes=names.OUTPUT_CLASSES,
+            keras_model=names.KERAS_MODEL,
+            modules=tuple(module for listed in names.LAYER_MODULES.values() for module in listed),
+        ),
+        signatures=names.PREPROCESS_FUNCTIONS,
+        candidates=candidates,
+        target=settings["target"],
+        policy=Policy(
+            settings["objective"], settings["max_drop"], settings["confidence"], settings["max_slice_drop"]
+        ),
+        limits=Limits(settings["timeout"]),
+    )
+
+
+def _candidates(text: str, target: Any) -> list[str]:
+    if text == "auto":
+        return []
+    chosen = [name.strip() for name in text.split(",")]
+    for name in chosen:
+        if name not in TECHNIQUES:
+            raise ConfigError(
+                f"There is no technique {name!r}", place="--candidates", remedy=nearest(name, TECHNIQUES)
+            )
+        if TECHNIQUES[name].runtime not in LOADS[target]:
+            raise ConfigError(
+                f"The target {target} does not load {name}",
+                place="--candidates",
+                remedy="Name another with --target.",
+            )
+    return chosen
+
+
+def run(asked: Any, scratch: Path, target: Path | None) -> Summary:
+    """Rewrites, and copies the chosen version folder to `target`; the original is not copied.
+
+    Raises:
+        InputError: the model or the data cannot be used.
+    """
+    from components.rewriter import anywhere, rewrite
+
+    try:
+        job = anywhere.prepare(asked, scratch)
+        outcome = rewrite.rewrite(job)
+    except UserError as error:
+        raise InputError(error.headline, place=error.place, remedy=error.remedy) from error
+    if target is not None and outcome.chosen != IDENTITY:
+        try:
+            shutil.copytree(version_folder(job.scratch / outcome.chosen), target, dirs_exist_ok=True)
+        except OSError as error:
+            raise HeadraceError(
+                f"The chosen model cannot be written: {error.strerror}", place=str(target)
+            ) from error
+    rows = [verdict.to_json() for verdict in outcome.verdicts]
+    return Summary(candidates=rows, chosen=outcome.chosen, reason=outcome.reason)

@@ -1,0 +1,120 @@
+"""A seeded sample of sabotaged candidates; `make prove-rewriter` has a hundred, on trained models."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from bench import prove_rewriter, sabotage
+from components import subprocesses
+from components.rewriter import worker
+from components.rewriter.base import Contract
+from components.rewriter.choose import Policy
+from modules import contract as names
+
+
+def test_cases_are_seeded_and_take_all_kinds_by_turns() -> None:
+    made = sabotage.cases(100, 1)
+    assert made == sabotage.cases(100, 1) != sabotage.cases(100, 2)
+    assert {case.kind for case in made[:8]} == set(sabotage.KINDS)
+    assert len({case.name for case in made}) == 100
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory, make_example, png, write_tfrecord) -> prove_rewriter.Trained:
+    """A small network that really tells bars in four places apart, with 320 validation examples."""
+    import keras
+    import numpy as np
+    import tensorflow as tf
+
+    from modules import export
+    from modules.image.decode import decode_images
+
+    root = tmp_path_factory.mktemp("bars")
+    rng = np.random.default_rng(3)
+    keras.utils.set_random_seed(3)
+    pixels = rng.integers(0, 90, (960, 8, 8))
+    labels = np.arange(960) % 4
+    for image, label in zip(pixels, labels, strict=True):
+        image[:, 2 * label : 2 * label + 2] += 120
+    model = keras.Sequential(
+        [
+            keras.Input((8, 8, 1)),
+            keras.layers.Rescaling(1 / 255),
+            keras.layers.Conv2D(16, 3, activation="relu"),
+            keras.layers.Flatten(),
+            keras.layers.Dense(64, activation="relu"),
+            keras.layers.Dense(4, activation="softmax"),
+        ]
+    )
+    model.compile("adam", "sparse_categorical_crossentropy", metrics=["accuracy"])
+    seen = model.fit(pixels[..., None].astype("float32"), labels, batch_size=32, epochs=3, verbose=0)
+    assert seen.history["accuracy"][-1] > 0.99
+    spec = {"image": tf.io.FixedLenFeature([], tf.string)}
+
+    def decode(raw):
+        return decode_images(tf.io.parse_example(raw, spec)["image"], height=8, width=8, channels=1)
+
+    export.save(
+        str(root / "model" / "Format-Serving"),
+        model,
+        ["a", "b", "c", "d"],
+        {names.SIGNATURE_EXAMPLES: decode},
+    )
+    records = [
+        make_example(image=png(image), label="abcd"[label])
+        for image, label in zip(pixels, labels, strict=True)
+    ]
+    for split, part in (("train", records[:640]), ("validation", records[640:])):
+        write_tfrecord(root / "examples" / f"Split-{split}" / "data-00000-of-00001.gz", part, "GZIP")
+    contract = Contract(
+        core=names.CORE_FUNCTION,
+        class_names=names.CLASS_NAMES_FUNCTION,
+        preprocessing=names.PREPROCESSING_MODULE,
+        signatures={names.SIGNATURE_EXAMPLES: names.PREPROCESS_FUNCTIONS[names.SIGNATURE_EXAMPLES]},
+        scores=names.OUTPUT_SCORES,
+        classes=names.OUTPUT_CLASSES,
+    )
+    task = worker.Task(
+        technique="identity",
+        model_uri=str(root / "model"),
+        contract=contract.to_json(),
+        folder=root / "scratch" / "identity",
+        original=root / "scratch" / "identity",
+        examples_uri=str(root / "examples"),
+        split="validation",
+        calibration_split="train",
+        label="label",
+        slices=["label"],
+        max_examples=1000,
+    )
+    return prove_rewriter.Trained("bars", task, Policy("size", 1.0, 0.95, 5.0))
+
+
+@pytest.fixture(scope="module")
+def scratch(trained) -> Path:
+    return trained.task.folder.parent
+
+
+def test_sound_candidates_pass(trained, scratch) -> None:
+    found = prove_rewriter.sound(trained, scratch, ["float16", "tflite"])
+    assert [(item.name, item.refused, item.reason) for item in found if item.refused] == []
+
+
+_QUICK = ("calibrated_on_noise", "nan_in_a_weight", "truncated_file", "slice_ruined")
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        pytest.param(case, id=case.kind, marks=() if case.kind in _QUICK else pytest.mark.slow)
+        for case in sabotage.cases(8, 5)
+    ],
+)
+def test_sabotaged_candidates_are_refused(trained, scratch, case) -> None:
+    if not trained.task.folder.exists():
+        subprocesses.run(worker.build, replace(trained.task), limits=subprocesses.Limits(60.0))
+    (found,) = prove_rewriter.sabotaged(trained, scratch, [case])
+    assert found.refused, found.reason

@@ -1,0 +1,140 @@
+"""headrace rewrite: SavedModels from anywhere, on NumPy files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from pipelines import rewriting
+from pipelines.errors import ConfigError, InputError
+
+SETTINGS: dict[str, Any] = {
+    "candidates": "float16",
+    "signature": "serving_default",
+    "label": "label",
+    "objective": "size",
+    "target": "tf_serving",
+    "max_drop": 1.0,
+    "max_slice_drop": 50.0,
+    "confidence": 0.95,
+    "timeout": 120.0,
+}
+
+
+class _Foreign(tf.Module):
+    """Three classes by which third of the row is the largest; not made by Headrace."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        weights = np.kron(np.eye(3), np.ones((64, 1))).astype(np.float32)
+        self.weights = tf.Variable(weights)
+
+    @tf.function(input_signature=[tf.TensorSpec([None, 192], tf.float32, "row")])
+    def classify(self, row: tf.Tensor) -> dict[str, tf.Tensor]:
+        return {"probabilities": tf.nn.softmax(row @ self.weights)}
+
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.string, "text")])
+    def texts(self, text: tf.Tensor) -> dict[str, tf.Tensor]:
+        return {"upper": tf.strings.upper(text)}
+
+    @tf.function(
+        input_signature=[tf.TensorSpec([None, 2], tf.float32, "a"), tf.TensorSpec([None, 2], tf.float32, "b")]
+    )
+    def two(self, a: tf.Tensor, b: tf.Tensor) -> dict[str, tf.Tensor]:
+        return {"sum": a + b}
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("foreign") / "saved"
+    module = _Foreign()
+    signatures = {"serving_default": module.classify, "texts": module.texts, "two": module.two}
+    tf.saved_model.save(module, str(folder), signatures)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def rows() -> np.ndarray:
+    rng = np.random.default_rng(9)
+    made = rng.normal(0.0, 0.02, (500, 192)).astype(np.float32)
+    for number, row in enumerate(made):
+        row[64 * (number % 3) : 64 * (number % 3 + 1)] += 0.1
+    return made
+
+
+def asked(model: Path, data: Path, **changes: Any) -> Any:
+    return rewriting.request(model, data, {**SETTINGS, **changes})
+
+
+def test_the_chosen_model_answers_through_its_own_signature(model, rows, tmp_path) -> None:
+    np.savez(tmp_path / "data.npz", x=rows, y=np.arange(500) % 3)
+    (tmp_path / "scratch").mkdir()
+    summary = rewriting.run(asked(model, tmp_path / "data.npz"), tmp_path / "scratch", tmp_path / "smaller")
+    assert summary.chosen == "float16", summary.candidates[1]["reason"]
+    assert summary.candidates[1]["figures"]["accuracy"] == 1.0
+    assert summary.candidates[1]["figures"]["examples"] == 400
+    before, after = (tf.saved_model.load(str(path)) for path in (model, tmp_path / "smaller"))
+    given = tf.constant(rows[:5])
+    np.testing.assert_allclose(
+        after.signatures["serving_default"](row=given)["probabilities"],
+        before.signatures["serving_default"](row=given)["probabilities"],
+        atol=5e-3,
+    )
+
+
+def test_without_labels_the_models_own_answers_count(model, rows, tmp_path) -> None:
+    np.save(tmp_path / "rows.npy", rows)
+    (tmp_path / "scratch").mkdir()
+    request = asked(model, tmp_path / "rows.npy", candidates="tflite", target="edge")
+    summary = rewriting.run(request, tmp_path / "scratch", None)
+    original = summary.candidates[0]["figures"]
+    assert (original["accuracy"], original["newly_wrong"]) == (1.0, 0)
+    assert summary.candidates[1]["figures"]["agreement"] == 1.0
+
+
+@pytest.mark.parametrize(
+    ("signature", "headline"),
+    [
+        ("none", "no signature 'none'"),
+        ("texts", "takes string; expected numbers"),
+        ("two", "2 inputs and 1 outputs; expected one of each"),
+    ],
+)
+def test_signatures_that_cannot_be_rewritten(model, rows, tmp_path, signature: str, headline: str) -> None:
+    np.save(tmp_path / "rows.npy", rows)
+    with pytest.raises(InputError, match=headline) as raised:
+        rewriting.run(asked(model, tmp_path / "rows.npy", signature=signature), tmp_path, None)
+    assert "--signature" in raised.value.remedy
+
+
+def test_data_that_does_not_fit(model, tmp_path) -> None:
+    np.save(tmp_path / "rows.npy", np.zeros((10, 3), np.float32))
+    with pytest.raises(InputError, match=r"shape \(3,\); expected \(192,\)"):
+        rewriting.run(asked(model, tmp_path / "rows.npy"), tmp_path, None)
+    (tmp_path / "text.npz").write_text("no archive")
+    (tmp_path / "again").mkdir()
+    with pytest.raises(InputError, match="The data cannot be read"):
+        rewriting.run(asked(model, tmp_path / "text.npz"), tmp_path / "again", None)
+
+
+def test_a_folder_without_a_model(tmp_path) -> None:
+    with pytest.raises(InputError, match="There is no SavedModel"):
+        rewriting.run(asked(tmp_path, tmp_path), tmp_path, None)
+
+
+def test_candidates_are_checked_before_anything_is_loaded(model, tmp_path) -> None:
+    with pytest.raises(ConfigError, match="no technique 'floot16'") as raised:
+        asked(model, tmp_path, candidates="floot16")
+    assert raised.value.remedy == "Did you mean 'float16'?"
+    with pytest.raises(ConfigError, match="tf_serving does not load tflite"):
+        asked(model, tmp_path, candidates="frozen,tflite")
+
+
+def test_an_output_that_is_there_is_not_written_over(tmp_path) -> None:
+    (tmp_path / "file").write_text("mine")
+    with pytest.raises(InputError, match="there already"):
+        rewriting.new_folder(tmp_path)
