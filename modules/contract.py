@@ -18,7 +18,7 @@ SIGNATURE_IMAGE = "predict_image"
 """Takes `image_bytes`: (B,) string, encoded images."""
 
 SIGNATURE_TEXT = "predict_text"
-"""Takes `text`: (B,) string, UTF-8."""
+"""Takes `text`: (B,) string, UTF-8; where the model reads pairs, the two texts with a tab between them."""
 
 INPUT_EXAMPLES = "examples"
 INPUT_IMAGE = "image_bytes"
@@ -49,6 +49,9 @@ FAMILY_SIGNATURES = {
     "text": (SIGNATURE_EXAMPLES, SIGNATURE_TEXT),
 }
 """Model family -> the signatures that its exports have."""
+
+LAYER_MODULES = {"image": ("modules.image.vit",), "text": ("modules.text.layers",)}
+"""Model family -> modules to import before its Keras model is read, since they register its layers."""
 
 KERAS_MODEL = "keras/model.keras"
 """The Keras model, relative to the model artifact's folder."""

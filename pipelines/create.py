@@ -276,22 +276,23 @@ def _rewriter(experiment: Experiment, trainer: Any, examples: channel.BaseChanne
             core=names.CORE_FUNCTION,
             class_names=names.CLASS_NAMES_FUNCTION,
             preprocessing=names.PREPROCESSING_MODULE,
-            signatures={name: names.PREPROCESS_FUNCTIONS[name] for name in _signatures(experiment)},
+            signatures={
+                name: names.PREPROCESS_FUNCTIONS[name]
+                for name in names.FAMILY_SIGNATURES[experiment.model.family]
+            },
             scores=names.OUTPUT_VALUES if regression else names.OUTPUT_SCORES,
             classes="" if regression else names.OUTPUT_CLASSES,
             keras_model=names.KERAS_MODEL,
+            modules=(
+                *names.LAYER_MODULES.get(experiment.model.family, ()),
+                *user_code.modules_of(experiment),
+            ),
         ),
         split=VALIDATION,
         calibration_split=TRAIN,
         label=experiment.data.label,
         slices=[] if regression else [experiment.data.label],
     )
-
-
-def _signatures(experiment: Experiment) -> tuple[str, ...]:
-    """What the trainer exports: a pair of texts is two inputs, so it comes in Examples alone."""
-    signatures = names.FAMILY_SIGNATURES[experiment.model.family]
-    return signatures[:1] if experiment.data.text_pair else signatures
 
 
 def _evaluator(
@@ -326,8 +327,9 @@ def _infra_validator(
 
 
 def _raw_features(experiment: Experiment) -> dict[str, str]:
-    """Signature -> the feature of the raw Examples that it takes."""
-    return {names.SIGNATURE_IMAGE: experiment.data.image, names.SIGNATURE_TEXT: experiment.data.text}
+    """Signature -> the one feature of the raw Examples that it takes; a pair of texts is two."""
+    text = {} if experiment.data.text_pair else {names.SIGNATURE_TEXT: experiment.data.text}
+    return {names.SIGNATURE_IMAGE: experiment.data.image, **text}
 
 
 def _pusher(

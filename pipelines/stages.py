@@ -83,7 +83,9 @@ class Data(Stage):
         None, description="The span to read; the latest by default."
     )
     window: Annotated[int, Field(ge=1)] = Field(
-        1, description="So many spans up to that one are read; with 2 or more the newest is the test split."
+        1,
+        description="So many spans up to that one are read; with 2 or more the newest is the test split (a "
+        "first one alone is split like any data).",
     )
     on_bad_record: Literal["fail", "quarantine"] = Field(
         "fail", description="quarantine: bad records are written aside with their reasons, and counted."
@@ -522,7 +524,7 @@ class Rewrite(Stage):
     )
     fixed: str = Field(
         "",
-        description="The candidate that goes on whatever the clock says, if it keeps to max_drop and the rest.",
+        description="The candidate that goes on whatever the clock says, if it keeps to the gate.",
     )
     max_drop: Annotated[float, Field(ge=0, le=100)] = Field(
         1.0,

@@ -182,7 +182,7 @@ def _proportions(name: str, part: str, candidate: np.ndarray, current: np.ndarra
 def _errors(name: str, part: str, candidate: np.ndarray, current: np.ndarray) -> Result:
     if not len(candidate):
         return Result(name, part, 0, 0.0, 0.0)
-    scale = 100.0 / max(float(current.mean()), np.finfo(np.float32).tiny)
+    scale = 100.0 / max(float(current.mean()), float(np.finfo(np.float32).tiny))
     rises = (candidate - current) * scale
     error = float(rises.std(ddof=1) / np.sqrt(len(rises))) if len(rises) > 1 else float("inf")
     means = (float(candidate.mean()), float(current.mean()))

@@ -56,8 +56,8 @@ class Start:
     store: CheckpointStore | None
 
 
-def _from_scratch(model: keras.Model, start: Start) -> None:
-    return None
+def _from_scratch(model: keras.Model, start: Start) -> Mapping[str, Any]:
+    return {}
 
 
 def _unexplained(model: keras.Model, folder: Path, class_names: Sequence[str]) -> None:
@@ -83,7 +83,8 @@ class Task:
         augment: changes training batches.
         resources: what the preprocessing functions hold, to be saved with them.
         batching: how examples come together; needed where their shapes differ.
-        prepare: gives a new model its first weights; not called where a checkpoint will.
+        prepare: gives a new model its first weights, and returns what is to be recorded of that;
+            not called where a checkpoint will.
         regression: whether the label is a number; the model then gives (B,) float32.
         explain: writes pictures of mistakes from the trained model, the run's folder and the class names.
         stages: parts of the training that differ in what is frozen; none for one part.
@@ -101,7 +102,7 @@ class Task:
     augment: input_pipeline.Augment | None = None
     resources: Mapping[str, Any] = field(default_factory=dict)
     batching: input_pipeline.Batching = input_pipeline.plain_batches
-    prepare: Callable[[keras.Model, Start], None] = _from_scratch
+    prepare: Callable[[keras.Model, Start], Mapping[str, Any]] = _from_scratch
     regression: bool = False
     explain: Callable[[keras.Model, Path, Sequence[str]], Any] = _unexplained
     stages: Sequence[transfer.Stage] = ()
@@ -206,12 +207,12 @@ def fit(
         extensions = [*task.extend(model), *compression.extensions]
     base_model = fn_args.base_model if train.warm_start else None
     store = _store(fn_args, job, [task.description, names], base_model)
+    prepared: Mapping[str, Any] = {}
     if base_model:
         warm.load(model, base_model)
     elif store is None or store.latest() is None:
-        task.prepare(
-            model, Start(loaded.pairs, loaded.validation_pairs, sum(loaded.class_counts), session, store)
-        )
+        start = Start(loaded.pairs, loaded.validation_pairs, sum(loaded.class_counts), session, store)
+        prepared = task.prepare(model, start)
     report = transfer.fit(
         model,
         task.stages,
@@ -224,7 +225,7 @@ def fit(
         board_folder=board_folder,
         echo=echo,
     )
-    report = replace(report, choices={**report.choices, "input": loaded.record})
+    report = replace(report, choices={**report.choices, **prepared, "input": loaded.record})
     return Fitted(model, task, names, compression, store, report)
 
 

@@ -12,6 +12,7 @@ import tensorflow as tf
 from modules.hparams import TextInputHparams
 from modules.text import tokens, words
 from modules.text.normalise import normalise
+from modules.text.trainer import split_pairs
 from modules.text.wordpiece import learn, pieces_of
 
 DEFAULTS: dict[str, Any] = {
@@ -172,6 +173,12 @@ def test_pairs_share_the_room(first: str, second: str, expected: list[int]) -> N
         tf.constant([first]), tf.constant([second]), hparams(), lookup(["a", "b"]), tokens.OWN
     )
     assert ids.to_list() == [expected]
+
+
+def test_pairs_in_one_string_part_at_the_first_tab() -> None:
+    first, second = split_pairs(tf.constant(["a\tb\tc", "a", "", "\tb"]))
+    assert texts(first) == ["a", "a", "", ""]
+    assert texts(second) == ["b\tc", "", "", "b"]
 
 
 def test_hashed_ngrams_are_buckets_from_one_on_and_sides_of_a_pair_differ() -> None:
