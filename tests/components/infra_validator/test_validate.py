@@ -124,7 +124,9 @@ def test_a_servable_that_does_not_load_is_refused(request_of, judged, servable, 
 
 def test_a_server_that_is_never_ready(request_of, judged, tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(
-        model_server, "_command", lambda: ("idle", [sys.executable, "-c", "import time; time.sleep(60)"])
+        model_server,
+        "_command",
+        lambda embedded_only: ("idle", [sys.executable, "-c", "import time; time.sleep(60)"]),
     )
     verdict = validate.validate(request_of, expected(judged), Limits(0.2))
     assert "was not ready in time: its log is empty" in verdict.faults[0]
@@ -135,7 +137,7 @@ import os, signal, sys
 from pathlib import Path
 from components.infra_validator import model_server
 IDLE = "import os, time; print(os.getpid(), flush=True); time.sleep(60)"
-model_server._command = lambda: ("idle", [sys.executable, "-c", IDLE])
+model_server._command = lambda embedded_only: ("idle", [sys.executable, "-c", IDLE])
 model_server._wait = lambda *arguments: wait(Path(sys.argv[1], "server.log"))
 def wait(log):
     while not log.read_text():
@@ -158,7 +160,7 @@ def test_a_server_that_is_killed_says_nothing_of_the_model(request_of, judged, m
     ask_nothing = type("Nothing", (), {"close": lambda self: None})()
     monkeypatch.setattr(validate, "_answer_faults", kill_and_ask)
     with pytest.raises(model_server.ServerKilledError, match="by signal 9"):
-        validate.validate(request_of, judged, Limits(seconds=120.0))
+        validate.validate(request_of, expected(judged), Limits(seconds=120.0))
 
 
 def _listener(port: int) -> int:
