@@ -86,11 +86,11 @@ class Means:
 
     def sums(self, batch: Batch, rows: np.ndarray, codes: np.ndarray, size: int) -> np.ndarray:
         scores = batch.scores[self.model]
-        parts = [np.bincount(codes, minlength=size).astype(np.float64)]
+        parts: list[np.ndarray] = [np.bincount(codes, minlength=size)]
         for rows_of in self.rows_of.values():
             weights = rows_of(batch.labels, scores)[rows]
-            parts.append(np.bincount(codes, weights=weights, minlength=size).astype(np.float64))
-        return np.stack(parts, axis=1)
+            parts.append(np.bincount(codes, weights=weights, minlength=size))
+        return np.stack(parts, axis=1).astype(np.float64)
 
     def values(self, sums: np.ndarray) -> dict[Any, Any]:
         # As Keras keeps it: float32 at the end.

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from components.evaluator import predict
+from components.serving.servable import Servable, Signature
 
 NAMES = ["a", "b", "c"]
+SERVABLE = Servable("fake", "identity", tuple(NAMES), (Signature("s", "examples"),), "scores", "classes")
 
 
 def test_columns_are_brought_into_another_order() -> None:
@@ -20,13 +23,9 @@ def test_columns_are_brought_into_another_order() -> None:
 class FakeRuntime:
     """Answers with the scores that stand in the record, as a model that knows classes a, b, c."""
 
-    def __init__(self, key: str) -> None:
-        from components.serving.servable import Servable, Signature
-
-        self._key = key
-        self.servable = Servable(
-            "fake", "identity", tuple(NAMES), (Signature("s", "examples"),), "scores", "classes"
-        )
+    def __init__(self, folder: str) -> None:
+        self._key = Path(folder).name
+        self.servable = Servable.read(folder)
 
     def predict(self, raw, signature=None):
         import tensorflow as tf
@@ -61,7 +60,10 @@ def evaluate(request, monkeypatch, tmp_path, make_example, write_tfrecord):
             {"name": "e", "data": {"source": "digits"}, "evaluation": settings}
         )
         config = analyze.parse_config(evaluation.eval_config(experiment), has_baseline=baseline)
-        models = predict.Models("mine", "other" if baseline else "")
+        for name in ("mine", "other"):
+            (tmp_path / name).mkdir(exist_ok=True)
+            SERVABLE.write(tmp_path / name)
+        models = predict.Models(str(tmp_path / "mine"), str(tmp_path / "other") if baseline else "")
         file = write_tfrecord(tmp_path / "data" / "records.gz", records, "GZIP")
         with beam.Pipeline(runner="FnApiRunner") as pipeline:
             used = analyze.analyze(
