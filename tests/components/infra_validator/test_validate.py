@@ -157,7 +157,7 @@ def test_a_server_that_is_killed_says_nothing_of_the_model(request_of, judged, m
     ask_nothing = type("Nothing", (), {"close": lambda self: None})()
     monkeypatch.setattr(validate, "_answer_faults", kill_and_ask)
     with pytest.raises(model_server.ServerKilledError, match="by signal 9"):
-        validate.validate(request_of, judged, Limits(seconds=120.0))
+        validate.validate(request_of, expected(judged), Limits(seconds=120.0))
 
 
 def _listener(port: int) -> int:
