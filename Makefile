@@ -4,12 +4,13 @@
 # make check  format, lint, types
 # make reference  writes docs/experiment.md and its schema
 # make lock   resolves requirements.lock anew
+# make profile-page RUN=FOLDER  serves the profiler's page of a traced run
 # make clean  removes .venv, caches and the default workspace
 SHELL := /bin/bash
 PYTHON_BIN := .venv/bin/python
 OUR_CODE := pipelines components modules tests bench tools setup.py
 
-.PHONY: run test slow unit check format lock clean setup reference
+.PHONY: run test slow unit check format profile-page lock clean setup reference
 
 setup:
 	@tools/setup_venv.sh
@@ -35,6 +36,9 @@ format: setup
 	$(PYTHON_BIN) -m ruff format $(OUR_CODE)
 	$(PYTHON_BIN) -m ruff check --fix $(OUR_CODE)
 
+profile-page: setup
+	@tools/profile_page.sh $(RUN)
+
 reference: setup
 	$(PYTHON_BIN) -m pipelines.cli.main schema-file -o docs/experiment.schema.json
 	$(PYTHON_BIN) -m pipelines.cli.main schema-file --page -o docs/experiment.md
@@ -43,5 +47,5 @@ lock:
 	@tools/setup_venv.sh lock
 
 clean:
-	rm -rf .venv workspace build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache bench/results
+	rm -rf .venv .venv-profile workspace build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache bench/results
 	find pipelines components modules tests bench -name __pycache__ -type d -prune -exec rm -rf {} +

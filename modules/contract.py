@@ -18,7 +18,7 @@ SIGNATURE_IMAGE = "predict_image"
 """Takes `image_bytes`: (B,) string, encoded images."""
 
 SIGNATURE_TEXT = "predict_text"
-"""Takes `text`: (B,) string, UTF-8."""
+"""Takes `text`: (B,) string, UTF-8; where the model reads pairs, the two texts with a tab between them."""
 
 INPUT_EXAMPLES = "examples"
 INPUT_IMAGE = "image_bytes"
@@ -50,6 +50,9 @@ FAMILY_SIGNATURES = {
 }
 """Model family -> the signatures that its exports have."""
 
+LAYER_MODULES = {"image": ("modules.image.vit",), "text": ("modules.text.layers",)}
+"""Model family -> modules to import before its Keras model is read, since they register its layers."""
+
 KERAS_MODEL = "keras/model.keras"
 """The Keras model, relative to the model artifact's folder."""
 
@@ -70,3 +73,7 @@ LABEL_VOCABULARY = "label"
 IMAGE_MEAN = "image_mean"
 IMAGE_VARIANCE = "image_variance"
 """Transformed features, constant over all rows: (C,) float32 per channel, of pixels in [0, 255]."""
+
+TRACE_STEPS = "headrace.steps"
+TRACE_EVALUATION = "headrace.evaluation"
+"""Names that the profiler's trace has for calls of training steps and of validation."""

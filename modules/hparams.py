@@ -64,6 +64,7 @@ class CheckpointHparams:
     every_minutes: float = 5.0
     keep: int = 2
     resume: bool = True
+    max_age_days: float = 14.0
 
 
 @dataclass(frozen=True)
@@ -137,6 +138,8 @@ class TrainHparams:
     worker_timeout_s: float = 300.0
     sync_batch_norm: bool = False
     steps_per_call: int = 0
+    devices: str = "auto"
+    onednn: str = "auto"
     intra_op_threads: int = 0
     inter_op_threads: int = 0
     checkpoint: CheckpointHparams = CheckpointHparams()
@@ -144,8 +147,9 @@ class TrainHparams:
     seed: int = 17
     cache: str = "auto"
     tensorboard: bool = True
-    histograms: bool = False
+    histograms: int = 0
     profile: str = ""
+    warm_start: bool = False
     distill: DistillHparams | None = None
     prune: PruneHparams | None = None
     quantize_aware: QuantizeAwareHparams | None = None
@@ -465,6 +469,14 @@ class TextHparams:
             train=TrainHparams.from_config(config["train"]),
             state_root=config.get("state_root", ""),
         )
+
+
+INPUT_HPARAMS: dict[str, type[Any]] = {
+    "image": ImageInputHparams,
+    "tabular": TabularInputHparams,
+    "text": TextInputHparams,
+}
+"""Family of models -> what its Transform is told."""
 
 
 def _with_tuples(config: Mapping[str, Any], names: tuple[str, ...]) -> dict[str, Any]:

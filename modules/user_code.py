@@ -44,4 +44,4 @@ def function(path: str, place: str) -> Callable[..., Any]:
         ) from error
     if not callable(found):
         raise TrainingError(f"{path} is no function", place=place)
-    return found  # type: ignore[no-any-return]
+    return found

@@ -24,7 +24,6 @@ from modules import contract
 from pipelines.errors import HeadraceError, InputError, NotFoundError, nearest
 
 MANIFEST = "manifest.json"
-_SIGNATURE_TEXT = "predict_text"
 
 
 class BulkFailedError(HeadraceError):
@@ -127,7 +126,7 @@ def _signature(servable: Servable, kind: Kind, wanted: str) -> str:
     """The signature that takes such files: serialized Examples go to the first."""
     by_kind = {
         "images": contract.SIGNATURE_IMAGE,
-        "texts": _SIGNATURE_TEXT,
+        "texts": contract.SIGNATURE_TEXT,
         "examples": servable.signatures[0].name,
     }
     name = wanted or by_kind[kind]

@@ -18,6 +18,7 @@ from pydantic import BaseModel, Field, ValidationError, model_validator
 
 from pipelines.errors import ConfigError, NotFoundError, nearest
 from pipelines.kubeflow_stage import Kubeflow
+from pipelines.retraining.settings import Retraining
 from pipelines.stage import Stage
 from pipelines.stages import (
     FAMILIES,
@@ -34,6 +35,7 @@ from pipelines.stages import (
     Train,
     Validation,
 )
+from pipelines.tuning import Tune, check
 
 EXPERIMENTS = Path(__file__).parent / "experiments"
 
@@ -49,6 +51,7 @@ class Experiment(Stage):
     validation: Validation = Validation()
     model: Model = ImageModel()
     train: Train = Train()
+    tune: Tune | None = Field(None, description="A search for hyperparameters before training.")
     rewrite: Rewrite = Rewrite()
     evaluation: Evaluation = Evaluation()
     infra: Infra = Infra()
@@ -62,6 +65,7 @@ class Experiment(Stage):
         {}, description="Node -> seconds that a try may take; by default any."
     )
     kubeflow: Kubeflow = Kubeflow()
+    retraining: Retraining = Retraining()
 
     @model_validator(mode="before")
     @classmethod
@@ -71,6 +75,13 @@ class Experiment(Stage):
         if isinstance(model, dict) and "family" not in model:
             return {**raw, "model": {"family": "image", **model}}
         return raw
+
+    @model_validator(mode="after")
+    def _tunable(self) -> Experiment:
+        if self.tune is not None:
+            settings = self.model_dump(exclude={"tune"})
+            check(self.tune, self.model.family, settings, type(self).model_validate)
+        return self
 
     @model_validator(mode="after")
     def _loss_of_the_task(self) -> Experiment:

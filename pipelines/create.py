@@ -16,6 +16,7 @@ from tfx.dsl.components.base import base_node
 from tfx.dsl.components.common import importer, resolver
 from tfx.proto import transform_pb2
 from tfx.types import channel
+from tfx.utils import json_utils
 
 from components.data_gate.component import DataGate
 from components.evaluator.component import Evaluator
@@ -36,6 +37,7 @@ TRAIN, VALIDATION, TEST = inputs.SPLITS
 # Functions that TFX runs, by dotted path; a family of models has one of each.
 PREPROCESSING_FN = "modules.{family}.preprocessing.preprocessing_fn"
 RUN_FN = "modules.{family}.trainer.run_fn"
+TUNER_FN = "modules.{family}.trainer.tuner_fn"
 
 _NAMED_WEIGHTS = ("none", "imagenet")
 
@@ -71,16 +73,17 @@ def create_pipeline(
     transform = _transform(experiment, examples, schema)
     # Behind the gate: Transform would fail on bad data with a worse message.
     transform.add_upstream_node(data[-1])
-    trainer = _trainer(experiment, workspace, transform, schema)
+    training = _training_nodes(experiment, workspace, transform, schema, found)
+    trainer = training[-1]
     rewriter = _rewriter(experiment, trainer, examples)
     compared, baseline = found.baseline(rewriter.outputs["servable"])
     evaluator = _evaluator(experiment, examples, rewriter, baseline)
     infra = _infra_validator(experiment, examples, rewriter)
     pusher = _pusher(experiment, workspace, examples, rewriter, evaluator, infra)
-    nodes = [*before, ingest, *data, transform, trainer, rewriter, *compared, evaluator, infra, pusher]
+    nodes = [*before, ingest, *data, transform, *training, rewriter, *compared, evaluator, infra, pusher]
     own = user_code.modules_of(experiment)
     for node in nodes:
-        _add_fingerprint(node, own if node is trainer else [])
+        _add_fingerprint(node, own if node in training else [])
     return tfx.dsl.Pipeline(
         pipeline_name=experiment.name,
         pipeline_root=str(workspace.artifacts / experiment.name),
@@ -208,27 +211,49 @@ def _weights_digest(weights: str) -> str:
     return inputs.digest_of_tree(path)
 
 
-def _trainer(
-    experiment: Experiment, workspace: Workspace, transform: Any, schema: channel.BaseChannel
-) -> Any:
+def _training_nodes(
+    experiment: Experiment,
+    workspace: Workspace,
+    transform: Any,
+    schema: channel.BaseChannel,
+    found: Resolution,
+) -> list[Any]:
+    """The search for hyperparameters and the model to begin with, where they are wanted; last the Trainer."""
     run_fn = RUN_FN.format(family=experiment.model.family)
     # Checkpoints outlive the execution that wrote them, so they lie outside of
     # its artifacts; other code does not go on from them.
     code = fingerprint.of_modules([run_fn.rpartition(".")[0], *user_code.modules_of(experiment)])[:12]
     state_root = workspace.training_root(experiment.name) / code
+    told = {**_with_teacher(experiment, workspace), "state_root": str(state_root)}
+    examples = transform.outputs["transformed_examples"]
+    common = {
+        "examples": examples,
+        "transform_graph": transform.outputs["transform_graph"],
+        # The trainer counts in epochs (custom_config), so no step limits here.
+        "train_args": tfx.proto.TrainArgs(splits=[TRAIN]),
+        "eval_args": tfx.proto.EvalArgs(splits=[VALIDATION]),
+    }
+    nodes: list[Any] = []
+    best = base_model = None
+    if experiment.tune is not None:
+        tuner_fn = TUNER_FN.format(family=experiment.model.family)
+        config = {**told, "tune": experiment.tune.model_dump()}
+        nodes.append(tfx.components.Tuner(tuner_fn=tuner_fn, custom_config=config, **common))
+        best = nodes[0].outputs["best_hyperparameters"]
+    if experiment.train.warm_start:
+        resolvers, base_model = found.warm_start(examples, json_utils.dumps(told))
+        nodes += resolvers
     node = tfx.components.Trainer(
-        examples=transform.outputs["transformed_examples"],
-        transform_graph=transform.outputs["transform_graph"],
         schema=schema,
         run_fn=run_fn,
-        # The trainer counts in epochs (custom_config), so no step limits here.
-        train_args=tfx.proto.TrainArgs(splits=[TRAIN]),
-        eval_args=tfx.proto.EvalArgs(splits=[VALIDATION]),
-        custom_config={**_with_teacher(experiment, workspace), "state_root": str(state_root)},
+        hyperparameters=best,
+        base_model=base_model,
+        custom_config=told,
+        **common,
     )
     # Precision, strategy and kernels are chosen by it.
     node.exec_properties["hardware"] = json.dumps(fingerprint.hardware())
-    return node
+    return [*nodes, node]
 
 
 def _with_teacher(experiment: Experiment, workspace: Workspace) -> dict[str, Any]:
@@ -251,22 +276,23 @@ def _rewriter(experiment: Experiment, trainer: Any, examples: channel.BaseChanne
             core=names.CORE_FUNCTION,
             class_names=names.CLASS_NAMES_FUNCTION,
             preprocessing=names.PREPROCESSING_MODULE,
-            signatures={name: names.PREPROCESS_FUNCTIONS[name] for name in _signatures(experiment)},
+            signatures={
+                name: names.PREPROCESS_FUNCTIONS[name]
+                for name in names.FAMILY_SIGNATURES[experiment.model.family]
+            },
             scores=names.OUTPUT_VALUES if regression else names.OUTPUT_SCORES,
             classes="" if regression else names.OUTPUT_CLASSES,
             keras_model=names.KERAS_MODEL,
+            modules=(
+                *names.LAYER_MODULES.get(experiment.model.family, ()),
+                *user_code.modules_of(experiment),
+            ),
         ),
         split=VALIDATION,
         calibration_split=TRAIN,
         label=experiment.data.label,
         slices=[] if regression else [experiment.data.label],
     )
-
-
-def _signatures(experiment: Experiment) -> tuple[str, ...]:
-    """What the trainer exports: a pair of texts is two inputs, so it comes in Examples alone."""
-    signatures = names.FAMILY_SIGNATURES[experiment.model.family]
-    return signatures[:1] if experiment.data.text_pair else signatures
 
 
 def _evaluator(
@@ -301,8 +327,9 @@ def _infra_validator(
 
 
 def _raw_features(experiment: Experiment) -> dict[str, str]:
-    """Signature -> the feature of the raw Examples that it takes."""
-    return {names.SIGNATURE_IMAGE: experiment.data.image, names.SIGNATURE_TEXT: experiment.data.text}
+    """Signature -> the one feature of the raw Examples that it takes; a pair of texts is two."""
+    text = {} if experiment.data.text_pair else {names.SIGNATURE_TEXT: experiment.data.text}
+    return {names.SIGNATURE_IMAGE: experiment.data.image, **text}
 
 
 def _pusher(

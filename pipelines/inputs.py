@@ -19,6 +19,7 @@ from pipelines import digests, spans
 from pipelines.config import Experiment
 from pipelines.datasets import digits, fashion, languages, taxi
 from pipelines.errors import InputError
+from pipelines.evaluation import is_regression
 from pipelines.stages import Data
 from pipelines.workspace import Workspace
 
@@ -86,8 +87,9 @@ def _resolve_spans(experiment: Experiment, pattern: str) -> Resolved:
     chosen = spans.window(spans.find(pattern), span=data.span, count=data.window, pattern=pattern)
     data_format = _format(data, [item.path for item in chosen])
     sources = [source for item in chosen for source in _sources([item.path], data_format, item.span)]
-    newest = chosen[-1].span
-    return _resolve_files(experiment, sources, data_format, newest if data.window > 1 else -1)
+    # A first span alone is split like any data: held out, it would leave nothing to train on.
+    held_out = chosen[-1].span if len({item.span for item in chosen}) > 1 else -1
+    return _resolve_files(experiment, sources, data_format, held_out)
 
 
 def _is_images(data: Data, found: Sequence[Path]) -> bool:
@@ -216,6 +218,7 @@ def _request(
         on_bad_record=data.on_bad_record,
         max_bad_fraction=data.max_bad_fraction,
         missing_values=tuple(data.missing_values),
+        classes=not is_regression(experiment),
     )
 
 

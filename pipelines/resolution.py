@@ -20,6 +20,7 @@ from components.example_gen.component import ExampleGen
 from pipelines import inputs
 from pipelines.baseline import OtherBlessedModelStrategy, OtherStatisticsStrategy
 from pipelines.config import Experiment
+from pipelines.warm_start import BlessedTrainedModelStrategy
 from pipelines.workspace import Workspace
 
 Found = tuple[list[Any], channel.BaseChannel]
@@ -49,6 +50,17 @@ class Resolution:
             statistics=tfx.dsl.Channel(type=tfx.types.standard_artifacts.ExampleStatistics),
         ).with_id("EarlierStatistics")
         return [node], node.outputs["statistics"]
+
+    def warm_start(self, examples: channel.BaseChannel, custom_config: str) -> Found:
+        """The trained model behind the latest blessed one, of another training than this, or none."""
+        node = resolver.Resolver(
+            strategy_class=BlessedTrainedModelStrategy,
+            config={"custom_config": custom_config},
+            examples=examples,
+            model=tfx.dsl.Channel(type=tfx.types.standard_artifacts.Model),
+            model_blessing=tfx.dsl.Channel(type=tfx.types.standard_artifacts.ModelBlessing),
+        ).with_id("WarmStart")
+        return [node], node.outputs["model"]
 
     def baseline(self, servable: channel.BaseChannel) -> Found:
         """The blessed model to compare with, or none."""

@@ -147,6 +147,19 @@ def _template(record: RunRecord, workspace: Workspace) -> Any:
     )
 
 
+def is_unchanged(record: RunRecord, workspace: Workspace) -> bool:
+    """Whether an unfinished run could go on: its code, data and settings are what they were."""
+    if record.state not in UNFINISHED or not _template_path(workspace, record).exists():
+        return False
+    experiment = Experiment.model_validate(json.loads(str(record.details["config"])))
+    _, now = template_of(experiment, workspace, _options(record), lambda: None)
+    try:
+        _check_unchanged(_template(record, workspace), now, record.run_id)
+    except errors.ConfigError:
+        return False
+    return True
+
+
 def _check_unchanged(before: Any, now: Any, run_id: str) -> None:
     old, new = plans.settings_of(before), plans.settings_of(now)
     changed = [name for name in new if old.get(name) != new[name]] + [name for name in old if name not in new]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, Field, field_validator, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, field_validator, model_validator
 
 from components.rewriter import catalogue
 from modules.hparams import IMAGE_NETWORKS, KERAS_NETWORKS, TABULAR_NETWORKS
@@ -27,6 +27,14 @@ def known_technique(name: str) -> str:
 
 
 Share = Annotated[int, Field(ge=1, le=100)]
+
+
+def _on_off(value: Any) -> Any:
+    """What was written: YAML reads a bare on or off as true or false."""
+    return {True: "on", False: "off"}[value] if isinstance(value, bool) else value
+
+
+ON_OFF = BeforeValidator(_on_off)
 Fraction = Annotated[float, Field(gt=0, lt=1)]
 TechniqueName = Annotated[str, AfterValidator(known_technique)]
 
@@ -75,7 +83,9 @@ class Data(Stage):
         None, description="The span to read; the latest by default."
     )
     window: Annotated[int, Field(ge=1)] = Field(
-        1, description="So many spans up to that one are read; with 2 or more the newest is the test split."
+        1,
+        description="So many spans up to that one are read; with 2 or more the newest is the test split (a "
+        "first one alone is split like any data).",
     )
     on_bad_record: Literal["fail", "quarantine"] = Field(
         "fail", description="quarantine: bad records are written aside with their reasons, and counted."
@@ -326,8 +336,13 @@ class Checkpoint(Stage):
 
     every_steps: Annotated[int, Field(ge=0)] = Field(0, description="Optimizer steps; 0 is never by steps.")
     every_minutes: Annotated[float, Field(ge=0)] = Field(5.0, description="0 is never by time.")
-    keep: Annotated[int, Field(ge=1)] = Field(2, description="Latest checkpoints that are kept.")
+    keep: Annotated[int, Field(ge=1)] = Field(
+        2, description="Latest checkpoints that are kept; each holds the best epoch's weights too."
+    )
     resume: bool = Field(True, description="Go on from the latest checkpoint of the same training.")
+    max_age_days: Annotated[float, Field(gt=0)] = Field(
+        14.0, description="Unfinished trainings of this experiment that are older lose their checkpoints."
+    )
 
 
 class Distill(Stage):
@@ -428,7 +443,7 @@ class Train(Stage):
     precision: Literal["auto", "float32", "mixed_float16", "mixed_bfloat16"] = Field(
         "auto", description="auto takes 16 bits only where the device is measured to gain by it."
     )
-    xla: Literal["auto", "on", "off", "autocluster"] = Field(
+    xla: Annotated[Literal["auto", "on", "off", "autocluster"], ON_OFF] = Field(
         "auto", description="auto measures both ways in runs long enough to pay for compiling."
     )
     fused_normalization: bool = Field(
@@ -454,22 +469,35 @@ class Train(Stage):
     steps_per_call: Annotated[int, Field(ge=0)] = Field(
         0, description="Steps in one call of the runtime; 0 chooses about a quarter of a second."
     )
-    intra_op_threads: Annotated[int, Field(ge=0)] = Field(0, description="0 is TensorFlow's choice.")
-    inter_op_threads: Annotated[int, Field(ge=0)] = Field(0, description="0 is TensorFlow's choice.")
+    devices: Literal["auto", "cpu", "gpu"] = Field(
+        "auto", description="cpu hides GPUs; gpu fails where there is none."
+    )
+    onednn: Annotated[Literal["auto", "on", "off"], ON_OFF] = Field(
+        "auto", description="Intel's kernels. on and off train in a process of its own."
+    )
+    intra_op_threads: Annotated[int, Field(ge=0)] = Field(
+        0, description="0 is as many as cores may be used, shared among local workers."
+    )
+    inter_op_threads: Annotated[int, Field(ge=0)] = Field(0, description="0 as above.")
     checkpoint: Checkpoint = Checkpoint()
     deterministic: bool = Field(
         False, description="Bit-identical weights in every run on one machine; nothing is chosen by timing."
     )
     seed: Annotated[int, Field(ge=0)] = 17
-    cache: Literal["auto", "memory", "disk", "off"] = Field(
+    cache: Annotated[Literal["auto", "memory", "disk", "off"], ON_OFF] = Field(
         "auto",
         description="Of examples as the model takes them. auto: memory where they take a quarter of what is "
         "free, else disk where they take half of what is free, else made anew in every epoch.",
     )
-    tensorboard: bool = Field(True, description="Scalars for TensorBoard, in the Trainer's model_run.")
-    histograms: bool = Field(False, description="Of all weights, for TensorBoard, once an epoch.")
+    tensorboard: bool = Field(True, description="Scalars and graph, in the Trainer's model_run.")
+    histograms: Annotated[int, Field(ge=0)] = Field(
+        0, description="Of all weights, for TensorBoard, every so many epochs; 0 is never."
+    )
     profile: Annotated[str, Field(pattern=r"^(\d+-\d+)?$")] = Field(
-        "", description="Steps to write a profiler trace of, such as 20-30."
+        "", description="Steps to write a profiler trace of, such as 20-30; see headrace profile."
+    )
+    warm_start: bool = Field(
+        False, description="Begin with the weights behind the latest blessed model of another training."
     )
     distill: Distill | None = Field(None, description="Learn from a teacher too.")
     prune: Prune | None = Field(None, description="Make most weights zero.")
@@ -495,7 +523,8 @@ class Rewrite(Stage):
         "tf_serving_tflite: also TFLite (--prefer_tflite_model). triton: ONNX and TensorRT. edge: TFLite.",
     )
     fixed: str = Field(
-        "", description="The candidate that goes on, whatever is measured, if it can be built at all."
+        "",
+        description="The candidate that goes on whatever the clock says, if it keeps to the gate.",
     )
     max_drop: Annotated[float, Field(ge=0, le=100)] = Field(
         1.0,

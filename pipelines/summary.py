@@ -14,10 +14,11 @@ from typing import Any
 
 from components.serving_pusher import root as serving_root
 from pipelines.evaluation import ACCURACY, BASELINE, CANDIDATE, MEAN_ABSOLUTE_ERROR
+from pipelines.lineage import record
 from pipelines.lineage.store import NodeRecord, Store
 
 OVERALL = "overall"
-RESOLVERS = ("Baseline", "EarlierStatistics")
+RESOLVERS = ("Baseline", "EarlierStatistics", "WarmStart")
 """Nodes that look something up in every run; they are neither executed nor cached."""
 
 
@@ -34,6 +35,7 @@ class Summary:
         baseline_error: the same of the model it was compared with, or None.
         worst_class: name and accuracy of the class that does worst.
         failures: thresholds that were not met, as sentences.
+        tuning: the search for hyperparameters, as `record.tuning` gives it.
         candidates: `candidates.json`'s rows.
         chosen: the technique that went on.
         reason: why.
@@ -61,6 +63,7 @@ class Summary:
     baseline_error: float | None = None
     worst_class: tuple[str, float] | None = None
     failures: Sequence[str] = ()
+    tuning: Mapping[str, Any] = field(default_factory=dict)
     candidates: Sequence[Mapping[str, Any]] = ()
     chosen: str = ""
     reason: str = ""
@@ -86,6 +89,7 @@ def summarize(store: Store, run_id: str) -> Summary:
     nodes = {node.node: node for node in store.nodes(run_id)}
     return Summary(
         **_counts(nodes.get("ExampleGen")),
+        tuning=record.tuning(nodes.get("Tuner")),
         **_rewrite(nodes.get("Rewriter")),
         **_evaluation(nodes.get("Evaluator")),
         **_infra(nodes.get("InfraValidator")),

@@ -112,32 +112,35 @@ class TextModel(Stage):
         return {**width, **(_UNCASED if raw.get("weights", "none") != "none" else {}), **raw}
 
     @model_validator(mode="after")
-    def _fits(self) -> TextModel:
-        if (
-            self.name == "transformer"
-            and self.weights == "none"
-            and (
-                self.width % self.heads
-                or not self.width
-                or (self.positions == "rotary" and self.width // self.heads % 2)
-            )
-        ):
-            raise ValueError("model.width must be a multiple of model.heads (with rotary, of twice that)")
+    def _widths(self) -> TextModel:
         if self.name == "cnn" and not self.width:
             raise ValueError("model.width must be at least 1 for a cnn")
-        if self.character_ngrams[0] > self.character_ngrams[1] or (
-            self.character_ngrams[1] and not self.character_ngrams[0]
-        ):
+        if self.name == "transformer" and self.weights == "none":
+            head = self.heads * (2 if self.positions == "rotary" else 1)
+            if not self.width or self.width % head:
+                raise ValueError("model.width must be a multiple of model.heads (with rotary, of twice that)")
+        return self
+
+    @model_validator(mode="after")
+    def _ngrams(self) -> TextModel:
+        first, last = self.character_ngrams
+        if first > last or (last and not first):
             raise ValueError("model.character_ngrams must ascend")
-        if self.name == "ngrams" and not self.word_ngrams and not self.character_ngrams[1]:
+        if self.name == "ngrams" and not self.word_ngrams and not last:
             raise ValueError("model.word_ngrams or model.character_ngrams must be given")
-        given = (
-            [name for name in ("pretrain", "lora") if getattr(self, name)]
-            + (["weights"] if self.weights != "none" else [])
-            + (["freeze"] if self.freeze != "none" else [])
-        )
-        if given and self.name != "transformer":
-            raise ValueError(f"model.{given[0]} needs model.name: transformer")
+        return self
+
+    @model_validator(mode="after")
+    def _for_transformers(self) -> TextModel:
+        asked = {
+            "pretrain": self.pretrain is not None,
+            "lora": self.lora is not None,
+            "weights": self.weights != "none",
+            "freeze": self.freeze != "none",
+        }
+        for name, given in asked.items():
+            if given and self.name != "transformer":
+                raise ValueError(f"model.{name} needs model.name: transformer")
         if self.weights != "none" and self.tokens != "wordpiece":
             raise ValueError("model.weights goes with model.tokens: wordpiece")
         return self

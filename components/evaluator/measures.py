@@ -89,7 +89,7 @@ class Means:
         parts = [np.bincount(codes, minlength=size).astype(np.float64)]
         for rows_of in self.rows_of.values():
             weights = rows_of(batch.labels, scores)[rows]
-            parts.append(np.bincount(codes, weights=weights, minlength=size))
+            parts.append(np.bincount(codes, weights=weights, minlength=size).astype(np.float64))
         return np.stack(parts, axis=1)
 
     def values(self, sums: np.ndarray) -> dict[Any, Any]:

@@ -12,7 +12,8 @@ from __future__ import annotations
 import functools
 import importlib
 import json
-from collections.abc import Callable, Mapping
+import sys
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -134,6 +135,9 @@ class TrainedModel:
         path = self.saved_model.parent / self.contract.keras_model
         if not self.contract.keras_model or not path.is_file():
             raise CannotRun("there is no .keras model beside the SavedModel")
+        here = str(Path.cwd())
+        if here not in sys.path:  # where a user's own modules lie
+            sys.path.insert(0, here)
         for name in self.contract.modules:
             importlib.import_module(name)
         return keras.models.load_model(path, compile=False)
@@ -151,7 +155,7 @@ class TrainedModel:
         chosen = pool[::step][:CALIBRATION_EXAMPLES]
         first, _ = next(iter(self.contract.signatures.values()))
         function = getattr(getattr(self._loaded, self.contract.preprocessing), first)
-        return np.concatenate(
+        return joined(
             [function(tf.constant(chosen[at : at + 32])).numpy() for at in range(0, len(chosen), 32)]
         )
 
@@ -228,6 +232,17 @@ class TrainedModel:
             for name, (function, input_name) in self.contract.signatures.items()
         }
         tf.saved_model.save(module, str(folder), signatures, _NO_GRADIENTS)
+
+
+def joined(batches: Sequence[np.ndarray]) -> np.ndarray:
+    """Batches as one, (N, ...): texts come as long as the longest of their batch, and end in zeros."""
+    longest = np.max([batch.shape[1:] for batch in batches], axis=0)
+    return np.concatenate([_padded(batch, longest) for batch in batches])
+
+
+def _padded(batch: np.ndarray, shape: Sequence[int]) -> np.ndarray:
+    missing = [(0, wanted - have) for wanted, have in zip(shape, batch.shape[1:], strict=True)]
+    return np.pad(batch, [(0, 0), *missing])
 
 
 def _after(preprocess: Core, finish: Callable[[tf.Tensor], dict[str, tf.Tensor]]) -> Callable[..., Any]:

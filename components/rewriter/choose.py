@@ -41,7 +41,7 @@ class Policy:
         max_drop: points (percent) of accuracy that may be lost.
         confidence: of each one-sided bound, in (0, 1).
         max_slice_drop: points that may be lost on any slice which is large enough to tell.
-        fixed: the candidate that goes on whatever is measured; empty for none.
+        fixed: the candidate that goes on whatever the clock says, where it is sound; empty for none.
     """
 
     objective: Objective
@@ -173,6 +173,7 @@ class Verdict:
         name: the technique.
         qualified: whether it may go on.
         reason: one sentence.
+        sound: whether it keeps to what it must, however fast it is.
         state: judged, or why there was nothing to judge.
         gain: factor by which it beats the original on the objective; 1 is equal.
         drop_bound: upper bound of the drop in points, or None where it could not be judged.
@@ -183,6 +184,7 @@ class Verdict:
     name: str
     qualified: bool
     reason: str
+    sound: bool = False
     state: State = "judged"
     gain: float = 1.0
     drop_bound: float | None = None
@@ -203,6 +205,7 @@ def judge(figures: Figures, policy: Policy) -> Verdict:
         name=figures.name,
         qualified=better and not fault,
         reason=fault or text,
+        sound=not fault,
         gain=_gain(figures, policy),
         drop_bound=bound,
         figures=figures,
@@ -299,8 +302,8 @@ def choose(verdicts: Sequence[Verdict], policy: Policy) -> tuple[str, str]:
     does not decide: of them the smallest goes on, and of several of about the
     same size the simplest.
     """
-    built = {catalogue.IDENTITY, *(verdict.name for verdict in verdicts if verdict.figures is not None)}
-    if policy.fixed in built:
+    sound = {catalogue.IDENTITY, *(verdict.name for verdict in verdicts if verdict.sound)}
+    if policy.fixed in sound:
         return policy.fixed, "set by rewrite.fixed"
     qualified = [verdict for verdict in verdicts if verdict.qualified]
     if not qualified:

@@ -36,6 +36,16 @@ def _label_of(record: bytes, feature: str) -> str:
     return values[0].decode() if isinstance(values[0], bytes) else str(values[0])
 
 
+def feature_text(record: bytes, feature: str) -> str | None:
+    """The first value of a feature as text; None where it is missing."""
+    value = tf.train.Example.FromString(record).features.feature.get(feature)
+    kind = value.WhichOneof("kind") if value is not None else None
+    values = getattr(value, kind).value if kind else ()
+    if not values:
+        return None
+    return values[0].decode(errors="replace") if isinstance(values[0], bytes) else str(values[0])
+
+
 def numbers_of(records: Sequence[bytes], feature: str) -> np.ndarray:
     """The label of each record of a regression: (N,) float32.
 

@@ -136,7 +136,7 @@ def _inputs(known: canary.Canary, raw_features: Mapping[str, str]) -> Mapping[Si
     core = known.servable.core
     if core is None or known.tensors is None:
         return examples.raw_inputs(known.servable, known.records, raw_features)
-    return {Signature(SIGNATURE_TENSORS, core.input): known.tensors}
+    return {Signature(SIGNATURE_TENSORS, core.input): list(known.tensors)}
 
 
 def _manifest(origin: Origin, known: canary.Canary) -> dict[str, Any]:

@@ -49,7 +49,7 @@ class Normalisation:
 
 def own_normalisation(name: str) -> Normalisation:
     """Measures Keras's own function for a network, which is affine in each channel."""
-    function = sys.modules[_builder(name).__module__].preprocess_input  # type: ignore[attr-defined]
+    function = sys.modules[_builder(name).__module__].preprocess_input
     colours = np.array([[[[0, 0, 0]], [[255, 255, 255]], [[255, 0, 0]]]], np.float32)
     black, white, red = np.asarray(function(colours))[0, :, 0, :]
     scale = (white - black) / 255

@@ -102,7 +102,8 @@ def _mistakes(
     model: keras.Model, examples: Iterable[tuple[bytes, np.ndarray, int]]
 ) -> list[tuple[float, bytes, np.ndarray, int]]:
     """(score, encoded, pixels, predicted) of what the model gets wrong."""
-    found, waiting = [], []
+    found: list[tuple[float, bytes, np.ndarray, int]] = []
+    waiting: list[tuple[bytes, np.ndarray, int]] = []
     predict = tf.function(lambda images: model(images, training=False), reduce_retracing=True)
 
     def judge() -> None:
@@ -132,7 +133,7 @@ def overlay(pixels: np.ndarray, heat: np.ndarray) -> Image.Image:
     colours = pixels[..., :3] if pixels.shape[-1] >= 3 else np.repeat(pixels[..., :1], 3, axis=-1)
     picture = Image.fromarray(np.clip(colours, 0, 255).astype(np.uint8)).convert("L")
     scale = _PIXELS / max(picture.size)
-    size = tuple(max(1, round(side * scale)) for side in picture.size)
+    size = max(1, round(picture.width * scale)), max(1, round(picture.height * scale))
     grey = np.asarray(picture.resize(size, Image.Resampling.BILINEAR), np.float32)
     small = Image.fromarray((heat * 255).astype(np.uint8)).resize(size, Image.Resampling.BILINEAR)
     share = np.asarray(small, np.float32)[..., None] / 255 * _STRENGTH

@@ -1,10 +1,10 @@
-"""Trains an image classifier: TFX's Trainer calls `run_fn`."""
+"""Trains an image classifier: TFX's Trainer calls `run_fn`, its Tuner `tuner_fn`."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import tensorflow as tf
@@ -15,11 +15,12 @@ from modules.hparams import ImageHparams
 from modules.image import augmentation, saliency
 from modules.image import model as image_model
 from modules.image.decode import decode_image, decode_images, decode_part
-from modules.training import classifier, transfer
+from modules.training import classifier, search, transfer, tuned
 from modules.training.splits import ToTraining
 
 if TYPE_CHECKING:
     from tfx.components import FnArgs
+    from tfx.components.tuner.component import TunerFnResult
 
 _MAX_EXPLAINED = 2000
 """Validation examples that mistakes are looked for among."""
@@ -34,12 +35,25 @@ def run_fn(fn_args: FnArgs) -> None:
     Raises:
         TrainingError: see `classifier.run`.
     """
-    hparams = ImageHparams.from_config(fn_args.custom_config)
+    classifier.run(fn_args, f"{__name__}.{run_fn.__name__}", _job(tuned.configured(fn_args), fn_args))
+
+
+def tuner_fn(fn_args: FnArgs) -> TunerFnResult:
+    """What TFX's Tuner calls; `custom_config` holds `tune` besides.
+
+    Raises:
+        TrainingError: see `search.tuner`.
+    """
+    return search.tuner(fn_args, lambda config: _job(config, fn_args))
+
+
+def _job(config: Mapping[str, Any], fn_args: FnArgs) -> classifier.Job:
+    hparams = ImageHparams.from_config(config)
 
     def make_task(transform: tft.TFTransformOutput) -> classifier.Task:
         return _task(hparams, transform, fn_args.train_files, fn_args.eval_files)
 
-    classifier.run(fn_args, f"{__name__}.{run_fn.__name__}", hparams.train, hparams.state_root, make_task)
+    return classifier.Job(hparams.train, hparams.state_root, make_task)
 
 
 def _task(

@@ -8,6 +8,7 @@ shape must fit.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
@@ -101,8 +102,7 @@ def _h5_arrays(path: Path, model: keras.Model, hparams: ImageModelHparams) -> li
     for build in _structures(model, hparams):
         try:
             structure = build()
-            structure.load_weights(path)
-            return list(structure.get_weights())
+            return _loaded(structure, path)
         except (ValueError, KeyError, OSError) as error:
             reasons.append(str(error).splitlines()[0])
     raise TrainingError(
@@ -110,6 +110,23 @@ def _h5_arrays(path: Path, model: keras.Model, hparams: ImageModelHparams) -> li
         place=str(path),
         remedy="Save the whole model as .keras instead.",
     )
+
+
+def _loaded(structure: keras.Model, path: Path) -> list[np.ndarray]:
+    """The weights of a file in a structure.
+
+    Raises:
+        ValueError: a kernel was left as it was; Keras only warns of that.
+    """
+    before = structure.get_weights()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        structure.load_weights(path)
+    after = list(structure.get_weights())
+    for variable, old, new in zip(structure.weights, before, after, strict=True):
+        if old.ndim > 1 and np.array_equal(old, new):
+            raise ValueError(f"the file holds nothing for {variable.path}")
+    return after
 
 
 def _structures(model: keras.Model, hparams: ImageModelHparams) -> Iterator[Callable[[], keras.Model]]:

@@ -1,11 +1,11 @@
-"""Trains a model of table rows: TFX's Trainer calls `run_fn`."""
+"""Trains a model of table rows: TFX's Trainer calls `run_fn`, its Tuner `tuner_fn`."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf
 import tensorflow_transform as tft
@@ -14,10 +14,11 @@ from modules import contract, input_pipeline
 from modules.hparams import REGRESSION, TabularHparams
 from modules.tabular import columns
 from modules.tabular import model as tabular_model
-from modules.training import classifier
+from modules.training import classifier, search, tuned
 
 if TYPE_CHECKING:
     from tfx.components import FnArgs
+    from tfx.components.tuner.component import TunerFnResult
 
 
 def run_fn(fn_args: FnArgs) -> None:
@@ -29,13 +30,22 @@ def run_fn(fn_args: FnArgs) -> None:
     Raises:
         TrainingError: see `classifier.run`.
     """
-    hparams = TabularHparams.from_config(fn_args.custom_config)
-    classifier.run(
-        fn_args,
-        f"{__name__}.{run_fn.__name__}",
-        hparams.train,
-        hparams.state_root,
-        lambda transform: _task(hparams, transform, fn_args.train_files),
+    classifier.run(fn_args, f"{__name__}.{run_fn.__name__}", _job(tuned.configured(fn_args), fn_args))
+
+
+def tuner_fn(fn_args: FnArgs) -> TunerFnResult:
+    """What TFX's Tuner calls; `custom_config` holds `tune` besides.
+
+    Raises:
+        TrainingError: see `search.tuner`.
+    """
+    return search.tuner(fn_args, lambda config: _job(config, fn_args))
+
+
+def _job(config: Mapping[str, Any], fn_args: FnArgs) -> classifier.Job:
+    hparams = TabularHparams.from_config(config)
+    return classifier.Job(
+        hparams.train, hparams.state_root, lambda transform: _task(hparams, transform, fn_args.train_files)
     )
 
 

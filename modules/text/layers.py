@@ -60,7 +60,7 @@ class TokenEmbedding(keras.layers.Layer):
         **kwargs: Any,
     ) -> None:
         super().__init__(autocast=False, **kwargs)
-        self._config = {
+        self._config: dict[str, Any] = {
             "vocabulary": vocabulary,
             "width": width,
             "positions": positions,
@@ -134,7 +134,7 @@ class EncoderBlock(keras.layers.Layer):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        self._config = {
+        self._config: dict[str, Any] = {
             "width": width,
             "heads": heads,
             "feedforward": feedforward,

@@ -1,7 +1,7 @@
 """Batches for masked language modelling (Devlin et al., 2019, arXiv:1810.04805).
 
-    mask = Masking(vocabulary, share=0.15, whole_words=False, inside=None)
-    tokens, target = mask(tokens, seed)
+    masking = Masking(vocabulary, share=0.15)
+    tokens, target = masking(tokens, seed)
 
 Of the chosen tokens 80 % become the mask, 10 % another token, 10 % stay. All
 randomness comes of the seed that is given.

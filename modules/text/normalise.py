@@ -2,10 +2,10 @@
 
     normalise(tf.constant(["\\uff23afe\\u0301"]), lowercase=True)      # ["caf\\u00e9"]
 
-Core TensorFlow lower-cases but does not normalise (that is in tensorflow-text,
-whose wheels do not go with the locked TensorFlow), so the tables of Python's
-unicodedata are constants here. They are searched, not hashed: a graph with
-constants alone can be rewritten and moved without resources.
+Core TensorFlow lower-cases but does not normalise. tensorflow-text does, by
+operations of its own, which every server of the model would have to load; so
+the tables of Python's unicodedata are constants here, and a model is served by
+plain TensorFlow. They are searched, not hashed: constants need no resources.
 
 What differs from the standard: several marks on one letter are composed in the
 order in which they stand, without sorting them by class first.
@@ -18,11 +18,13 @@ import sys
 import unicodedata
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 import tensorflow as tf
 
-FORMS = ("nfkc", "nfd", "none")
+_FORMS: dict[str, Literal["NFKC", "NFD"]] = {"nfkc": "NFKC", "nfd": "NFD"}
+FORMS = (*_FORMS, "none")
 
 _PAIR = 1 << 21
 """More than there are code points, so that a pair is one number."""
@@ -106,7 +108,7 @@ def _assigned() -> Iterable[int]:
 
 def _expanded(letter: str, form: str, strip_accents: bool) -> str:
     if not strip_accents:
-        return letter if form == "none" else unicodedata.normalize(form.upper(), letter)
+        return letter if form == "none" else unicodedata.normalize(_FORMS[form], letter)
     apart = unicodedata.normalize("NFKD" if form == "nfkc" else "NFD", letter)
     kept = "".join(part for part in apart if unicodedata.category(part) != "Mn")
     return kept if form == "nfd" else unicodedata.normalize("NFC", kept)

@@ -14,6 +14,7 @@ import tensorflow_transform as tft
 from modules import contract
 from modules.hparams import TextInputHparams
 from modules.text import tokens, vocabulary
+from modules.text.wordpiece import Lookup
 
 
 def preprocessing_fn(inputs: dict[str, Any], custom_config: dict[str, Any]) -> dict[str, Any]:
@@ -51,7 +52,7 @@ def _text(value: Any) -> tf.Tensor:
 
 def _lookup(
     text: tf.Tensor, pair: tf.Tensor | None, hparams: TextInputHparams
-) -> tuple[tokens.Lookup | None, tokens.Specials, int]:
+) -> tuple[Lookup | None, tokens.Specials, int]:
     """How tokens are found in the vocabulary, which a full pass makes or a file gives."""
     if hparams.tokens == tokens.NGRAMS:
         return None, tokens.OWN, 0

@@ -85,7 +85,18 @@ def pretrain(
         encoder: built layers, as `model.encode` takes them.
         masking: how tokens are hidden.
     """
-    own = replace(
+    session = Session(_settings(hparams, train), start.session.placement, start.session.precision)
+    with session.scope():
+        model = build(encoder)
+    store = start.store.part(_PART) if start.store is not None else None
+    extension = Extension(loss=loss, metrics={"masked_accuracy": accuracy})
+    stream, validation = _batches(session.hparams, start, masking)
+    return loop.fit(model, stream, validation, session, store=store, extensions=[extension])
+
+
+def _settings(hparams: PretrainHparams, train: TrainHparams) -> TrainHparams:
+    """The experiment's settings, without what is meant for classes."""
+    return replace(
         train,
         epochs=hparams.epochs,
         batch_size=hparams.batch_size,
@@ -97,26 +108,29 @@ def pretrain(
         tensorboard=False,
         profile="",
     )
-    session = Session(own, start.session.placement, start.session.precision)
-    with session.scope():
-        model = build(encoder)
-        extension = Extension(loss=loss, metrics={"masked_accuracy": accuracy})
+
+
+def _batches(
+    train: TrainHparams, start: Start, masking: Masking
+) -> tuple[input_pipeline.TrainingStream, tf.data.Dataset]:
+    """Training batches, hidden anew in every epoch, and validation batches, always hidden the same."""
     hidden = _hidden(masking)
     by_length = batching.by_length(masking.vocabulary.specials.padding)
     stream = input_pipeline.TrainingStream(
         start.training,
         examples=start.examples,
-        batch_size=own.batch_size,
-        seed=own.seed,
+        batch_size=train.batch_size,
+        seed=train.seed,
         augment=hidden,
         batching=by_length,
     )
-    plain = input_pipeline.evaluation_batches(start.validation, batch_size=own.batch_size, batching=by_length)
+    plain = input_pipeline.evaluation_batches(
+        start.validation, batch_size=train.batch_size, batching=by_length
+    )
     validation = plain.enumerate().map(
         lambda index, batch: hidden(*batch, seed=tf.stack([tf.constant(_VALIDATION_SEED, tf.int64), index]))
     )
-    store = start.store.part(_PART) if start.store is not None else None
-    return loop.fit(model, stream, validation, session, store=store, extensions=[extension])
+    return stream, validation
 
 
 def _hidden(masking: Masking) -> input_pipeline.Augment:

@@ -1,8 +1,8 @@
-"""Trains a classifier of texts or pairs of texts: TFX's Trainer calls `run_fn`."""
+"""Trains a classifier of texts or pairs of texts: TFX's Trainer calls `run_fn`, its Tuner `tuner_fn`."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,16 +13,18 @@ import tensorflow as tf
 import tensorflow_transform as tft
 
 from modules import contract, export, input_pipeline
-from modules.hparams import TextHparams
+from modules.hparams import PretrainHparams, TextHparams
 from modules.text import batching, lora, pretraining, published, tokens
 from modules.text import model as text_model
 from modules.text.masking import Masking
 from modules.text.model import Vocabulary
 from modules.text.wordpiece import INSIDE
-from modules.training import classifier
+from modules.training import classifier, search, tuned
+from modules.training.report import FitReport
 
 if TYPE_CHECKING:
     from tfx.components import FnArgs
+    from tfx.components.tuner.component import TunerFnResult
 
 ADAPTERS = "keras/adapters.safetensors"
 """The adapters alone, relative to the model artifact's folder."""
@@ -37,11 +39,23 @@ def run_fn(fn_args: FnArgs) -> None:
     Raises:
         TrainingError: weights that do not fit, or see `classifier.run`.
     """
-    hparams = TextHparams.from_config(fn_args.custom_config)
-    adapters = Path(fn_args.serving_model_dir).parent / ADAPTERS
-    classifier.run(
-        fn_args,
-        f"{__name__}.{run_fn.__name__}",
+    classifier.run(fn_args, f"{__name__}.{run_fn.__name__}", _job(tuned.configured(fn_args), fn_args))
+
+
+def tuner_fn(fn_args: FnArgs) -> TunerFnResult:
+    """What TFX's Tuner calls; `custom_config` holds `tune` besides.
+
+    Raises:
+        TrainingError: see `search.tuner`.
+    """
+    return search.tuner(fn_args, lambda config: _job(config, fn_args))
+
+
+def _job(config: Mapping[str, Any], fn_args: FnArgs) -> classifier.Job:
+    hparams = TextHparams.from_config(config)
+    # A Tuner writes no model.
+    adapters = Path(fn_args.serving_model_dir or "").parent / ADAPTERS
+    return classifier.Job(
         hparams.train,
         hparams.state_root,
         lambda transform: TextTask(hparams, transform, adapters).task(),
@@ -98,40 +112,41 @@ class TextTask:
         shape = self._published.shape if self._published is not None else None
         return text_model.build(self._hparams, self._vocabulary, class_count=class_count, shape=shape)
 
-    def prepare(self, model: keras.Model, start: classifier.Start) -> None:
+    def prepare(self, model: keras.Model, start: classifier.Start) -> Mapping[str, Any]:
         """First weights: n-gram weights from the training texts, published ones, or pre-trained ones."""
         hparams = self._hparams.model
         if hparams.name == "ngrams":
             frequencies = document_frequencies(start.training, self._vocabulary.size)
             model.get_layer("bag").weights_of_ngrams.assign(inverse_frequencies(frequencies, start.examples))
         if hparams.name != "transformer":
-            return
+            return {}
         if self._published is not None:
             self._published.load(text_model.encoder_of(model))
-        if hparams.pretrain is not None:
-            self._pretrain(model, start)
+        if hparams.pretrain is None:
+            return {}
+        report = self._pretrain(model, start, hparams.pretrain)
+        return {"pretraining": {"seconds": report.seconds, "history": report.history}}
 
-    def _pretrain(self, model: keras.Model, start: classifier.Start) -> None:
+    def _pretrain(self, model: keras.Model, start: classifier.Start, hparams: PretrainHparams) -> FitReport:
         """Pre-trains an encoder of its own, whose every weight may move, and copies it."""
-        hparams = self._hparams
-        assert hparams.model.pretrain is not None
         with start.session.scope():
             plain = self._plain(model.output_shape[-1])
         encoder, target = text_model.encoder_of(plain), text_model.encoder_of(model)
         if self._published is not None:
             self._published.load(encoder)
         inside = None
-        if hparams.model.pretrain.whole_words:
+        if hparams.whole_words:
             inside = (
                 *[False] * self._vocabulary.specials.first,
                 *(line.startswith(INSIDE) for line in self._lines),
             )
-        masking = Masking(self._vocabulary, hparams.model.pretrain.mask_share, inside)
+        masking = Masking(self._vocabulary, hparams.mask_share, inside)
         print("Pre-training: masked language modelling")
-        pretraining.pretrain(hparams.model.pretrain, hparams.train, start, encoder, masking)
+        report = pretraining.pretrain(hparams, self._hparams.train, start, encoder, masking)
         for mine, other in zip(target, encoder, strict=True):
             copy_weights(other, mine)
         print("Fine-tuning: classes")
+        return report
 
     def finish(self, model: keras.Model) -> keras.Model:
         """What is written: without adapters, which are saved apart."""
@@ -173,10 +188,14 @@ class TextTask:
             )
             return tf.ensure_shape(tf.cast(wide, tf.float32), (None, None))
 
-        functions = {contract.SIGNATURE_EXAMPLES: lambda raw: ids(tf.io.parse_example(raw, spec))}
-        if len(names) == 1:
-            functions[contract.SIGNATURE_TEXT] = lambda text: ids({names[0]: as_parsed(text, spec[names[0]])})
-        return functions
+        def of_texts(text: tf.Tensor) -> tf.Tensor:
+            parts = [text] if len(names) == 1 else split_pairs(text)
+            return ids({name: as_parsed(part, spec[name]) for name, part in zip(names, parts, strict=True)})
+
+        return {
+            contract.SIGNATURE_EXAMPLES: lambda raw: ids(tf.io.parse_example(raw, spec)),
+            contract.SIGNATURE_TEXT: of_texts,
+        }
 
 
 def _lines(transform: tft.TFTransformOutput) -> list[str]:
@@ -188,6 +207,12 @@ def as_parsed(text: tf.Tensor, spec: Any) -> Any:
     if isinstance(spec, tf.io.FixedLenFeature):
         return tf.reshape(text, (-1, *spec.shape))
     return tf.sparse.from_dense(tf.reshape(text, (-1, 1)))
+
+
+def split_pairs(text: tf.Tensor) -> list[tf.Tensor]:
+    """(B,) strings at their first tab: two of (B,); the second is empty where there is no tab."""
+    pairs = tf.strings.split(text, "\t", maxsplit=1).to_tensor("", shape=(None, 2))
+    return tf.unstack(pairs, 2, axis=1)
 
 
 def copy_weights(source: keras.layers.Layer, target: keras.layers.Layer) -> None:

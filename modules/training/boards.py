@@ -1,6 +1,6 @@
 """Summaries and traces that TensorBoard shows.
 
-    board = Board(folder, histograms=False)
+    board = Board(folder, histograms_every=5)
     board.scalars(step, {"epoch/loss": 0.4})
     board.close()
 
@@ -9,7 +9,7 @@ Needs no TensorBoard package: its file format is TensorFlow's own.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import keras
 import tensorflow as tf
@@ -20,9 +20,10 @@ _BINS = 30
 class Board:
     """Writes summaries into a folder; with no folder, none."""
 
-    def __init__(self, folder: str, *, histograms: bool = False) -> None:
+    def __init__(self, folder: str, *, histograms_every: int = 0) -> None:
         self._writer = tf.summary.create_file_writer(folder) if folder else None
-        self._histograms = histograms
+        self._every = histograms_every
+        self._has_graph = False
 
     def scalars(self, step: int, values: Mapping[str, float]) -> None:
         """Writes one value for each name."""
@@ -32,9 +33,19 @@ class Board:
             for name, value in values.items():
                 tf.summary.write(name, tf.constant(value, tf.float32), step, _metadata("scalars"))
 
-    def weights(self, step: int, variables: Sequence[keras.Variable]) -> None:
-        """Writes histograms of weights, where they are asked for."""
-        if self._writer is None or not self._histograms:
+    def graph(self, make: Callable[[], tf.Graph | None]) -> None:
+        """Writes a graph, the first time that there is one."""
+        if self._writer is None or self._has_graph:
+            return
+        graph = make()
+        if graph is not None:
+            with self._writer.as_default():
+                tf.summary.graph(graph)
+            self._has_graph = True
+
+    def weights(self, step: int, epoch: int, variables: Sequence[keras.Variable]) -> None:
+        """Writes histograms of weights, in the epochs (from 1) for which they are asked for."""
+        if self._writer is None or not self._every or epoch % self._every:
             return
         with self._writer.as_default():
             for variable in variables:

@@ -27,6 +27,8 @@ from modules.errors import TrainingError
 
 _ARRAYS, _POSITION, _CHOICES = "arrays.npz", "position.json", "choices.json"
 _PREFIX = "step-"
+SEARCH_PREFIX = "search-"
+"""What folders of a search for hyperparameters begin with."""
 
 
 @dataclass(frozen=True)
@@ -188,6 +190,48 @@ class CheckpointStore:
                     return {name: loaded[name] for name in loaded.files}
             except (zipfile.BadZipFile, ValueError, EOFError, OSError):
                 return None
+
+
+def collect(root: str, max_age_days: float, now_s: float) -> list[str]:
+    """Removes checkpoints and searches that nobody has written to for long.
+
+    What was chosen by measuring stays, so that a later training takes it again.
+
+    Args:
+        root: of all trainings of an experiment; `<root>/<code>/<identity>/step-<n>`.
+        max_age_days: since the last write.
+        now_s: seconds since the epoch.
+
+    Returns:
+        The folders that were removed.
+    """
+    removed = []
+    for code in _folders(root):
+        for identity in _folders(code):
+            steps = [step for step in _folders(identity) if step.rpartition("/")[2].startswith(_PREFIX)]
+            is_search = identity.rpartition("/")[2].startswith(SEARCH_PREFIX)
+            written = [_written_s(path) for path in _files([identity] if is_search else steps)]
+            if written and now_s - max(written) > max_age_days * 86_400:
+                removed += [identity] if is_search else steps
+    for folder in removed:
+        tf.io.gfile.rmtree(folder)
+    return removed
+
+
+def _folders(root: str) -> list[str]:
+    if not tf.io.gfile.isdir(root):
+        return []
+    paths = [f"{root}/{name.rstrip('/')}" for name in tf.io.gfile.listdir(root)]
+    return [path for path in paths if tf.io.gfile.isdir(path)]
+
+
+def _files(folders: Sequence[str]) -> list[str]:
+    walks = [entry for folder in folders for entry in tf.io.gfile.walk(folder)]
+    return [f"{folder}/{name}" for folder, _, names in walks for name in names]
+
+
+def _written_s(path: str) -> float:
+    return float(tf.io.gfile.stat(path).mtime_nsec) / 1e9
 
 
 def to_arrays(groups: Mapping[str, Sequence[Any]]) -> dict[str, np.ndarray]:

@@ -1,6 +1,6 @@
 """Trains a model of classes or numbers from transformed examples, whatever they are of.
 
-    run(fn_args, f"{__name__}.run_fn", hparams, make_task)
+    run(fn_args, f"{__name__}.run_fn", Job(hparams.train, state_root, make_task))
 
 A family of models gives its data and its model as a `Task`; splits, class
 names, checkpoints, workers and export are the same for all.
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -21,8 +22,8 @@ import tensorflow_transform as tft
 
 from modules import contract, export, input_pipeline
 from modules.hparams import TrainHparams
-from modules.training import identity, splits, transfer, workers
-from modules.training.checkpoints import CheckpointStore
+from modules.training import identity, splits, transfer, warm, workers
+from modules.training.checkpoints import CheckpointStore, collect
 from modules.training.compression import Compression
 from modules.training.extensions import Extension
 from modules.training.report import FitReport
@@ -55,8 +56,8 @@ class Start:
     store: CheckpointStore | None
 
 
-def _from_scratch(model: keras.Model, start: Start) -> None:
-    return None
+def _from_scratch(model: keras.Model, start: Start) -> Mapping[str, Any]:
+    return {}
 
 
 def _unexplained(model: keras.Model, folder: Path, class_names: Sequence[str]) -> None:
@@ -82,7 +83,8 @@ class Task:
         augment: changes training batches.
         resources: what the preprocessing functions hold, to be saved with them.
         batching: how examples come together; needed where their shapes differ.
-        prepare: gives a new model its first weights; not called where a checkpoint will.
+        prepare: gives a new model its first weights, and returns what is to be recorded of that;
+            not called where a checkpoint will.
         regression: whether the label is a number; the model then gives (B,) float32.
         explain: writes pictures of mistakes from the trained model, the run's folder and the class names.
         stages: parts of the training that differ in what is frozen; none for one part.
@@ -100,7 +102,7 @@ class Task:
     augment: input_pipeline.Augment | None = None
     resources: Mapping[str, Any] = field(default_factory=dict)
     batching: input_pipeline.Batching = input_pipeline.plain_batches
-    prepare: Callable[[keras.Model, Start], None] = _from_scratch
+    prepare: Callable[[keras.Model, Start], Mapping[str, Any]] = _from_scratch
     regression: bool = False
     explain: Callable[[keras.Model, Path, Sequence[str]], Any] = _unexplained
     stages: Sequence[transfer.Stage] = ()
@@ -108,32 +110,94 @@ class Task:
     finish: Callable[[keras.Model], keras.Model] = _as_it_is
 
 
-MakeTask = Callable[[tft.TFTransformOutput], Task]
+@dataclass(frozen=True)
+class Job:
+    """One training.
+
+    Attributes:
+        train: hyperparameters.
+        state_root: folder for checkpoints; empty for none.
+        make_task: from Transform's output to the task.
+    """
+
+    train: TrainHparams
+    state_root: str
+    make_task: Callable[[tft.TFTransformOutput], Task]
 
 
-def run(fn_args: FnArgs, run_fn: str, train: TrainHparams, state_root: str, make_task: MakeTask) -> None:
+@dataclass(frozen=True)
+class Fitted:
+    """What a training came to.
+
+    Attributes:
+        model: with the best weights, as it was trained.
+        task: of the job.
+        names: of the classes; none for a regression.
+        compression: what may be left to do to the model.
+        store: of checkpoints, if any.
+        report: what happened.
+    """
+
+    model: keras.Model
+    task: Task
+    names: Sequence[str]
+    compression: Compression
+    store: CheckpointStore | None
+    report: FitReport
+
+
+def run(fn_args: FnArgs, run_fn: str, job: Job) -> None:
     """Trains, then writes the SavedModel, the `.keras` model and the history.
 
     Args:
         fn_args: TFX's.
         run_fn: dotted path of the caller, which other workers of this machine run too.
-        train: hyperparameters.
-        state_root: folder for checkpoints; empty for none.
-        make_task: from Transform's output to the task.
+        job: what to train.
 
     Raises:
         TrainingError: an empty split, a label outside the vocabulary, or what
             `loop.fit` raises.
     """
-    if workers.wanted(train, os.environ):
-        workers.run(run_fn, fn_args, train)
+    if workers.wanted(job.train, os.environ):
+        workers.run(run_fn, fn_args, job.train)
         return
-    session = prepare(train)
-    transform = tft.TFTransformOutput(fn_args.transform_output)
-    task = make_task(transform)
+    session = prepare(job.train)
+    board_folder = fn_args.model_run_dir if job.train.tensorboard else ""
+    done = fit(fn_args, job, session, board_folder=board_folder)
+    if session.is_chief:
+        plain = _servable(done.model, session, lambda: done.task.build(len(done.names)))
+        served = done.compression.finish(done.task.finish(plain))
+        _save(fn_args, served, done.names, done.task, done.report)
+        if done.store is not None:
+            done.store.clear()
+
+
+def fit(
+    fn_args: FnArgs,
+    job: Job,
+    session: Session,
+    *,
+    board_folder: str = "",
+    echo: Callable[[str], None] = print,
+) -> Fitted:
+    """Reads the data, builds the model and trains it; writes nothing but checkpoints.
+
+    Args:
+        fn_args: TFX's, of a Trainer or a Tuner.
+        job: what to train.
+        session: of `prepare`.
+        board_folder: for TensorBoard; empty for none.
+        echo: takes progress lines.
+
+    Raises:
+        TrainingError: see `run`.
+    """
+    train = job.train
+    transform = tft.TFTransformOutput(fn_args.transform_graph_path)
+    task = job.make_task(transform)
     names = [] if task.regression else _class_names(transform)
     sources = _sources(fn_args, transform, task, names)
-    loaded = splits.load(sources, train, augment=task.augment, work_folder=state_root)
+    loaded = splits.load(sources, train, augment=task.augment, work_folder=job.state_root)
     with session.scope():
         model = task.build(len(names))
         last_epochs = task.stages[-1].epochs if task.stages else train.epochs
@@ -141,11 +205,14 @@ def run(fn_args: FnArgs, run_fn: str, train: TrainHparams, state_root: str, make
             model, replace(train, epochs=last_epochs), names, replicas=session.placement.replicas
         )
         extensions = [*task.extend(model), *compression.extensions]
-    store = _store(fn_args, train, state_root, [task.description, names])
-    if store is None or store.latest() is None:
-        task.prepare(
-            model, Start(loaded.pairs, loaded.validation_pairs, sum(loaded.class_counts), session, store)
-        )
+    base_model = fn_args.base_model if train.warm_start else None
+    store = _store(fn_args, job, [task.description, names], base_model)
+    prepared: Mapping[str, Any] = {}
+    if base_model:
+        warm.load(model, base_model)
+    elif store is None or store.latest() is None:
+        start = Start(loaded.pairs, loaded.validation_pairs, sum(loaded.class_counts), session, store)
+        prepared = task.prepare(model, start)
     report = transfer.fit(
         model,
         task.stages,
@@ -155,14 +222,11 @@ def run(fn_args: FnArgs, run_fn: str, train: TrainHparams, state_root: str, make
         store=store,
         class_counts=loaded.class_counts,
         extensions=extensions,
-        board_folder=fn_args.model_run_dir if train.tensorboard else "",
+        board_folder=board_folder,
+        echo=echo,
     )
-    report = replace(report, choices={**report.choices, "input": loaded.record})
-    if session.is_chief:
-        served = compression.finish(task.finish(_servable(model, session, lambda: task.build(len(names)))))
-        _save(fn_args, served, names, task, report)
-        if store is not None:
-            store.clear()
+    report = replace(report, choices={**report.choices, **prepared, "input": loaded.record})
+    return Fitted(model, task, names, compression, store, report)
 
 
 def _class_names(transform: tft.TFTransformOutput) -> list[str]:
@@ -185,17 +249,21 @@ def _sources(
     )
 
 
-def _store(fn_args: FnArgs, train: TrainHparams, state_root: str, description: Any) -> CheckpointStore | None:
+def _store(fn_args: FnArgs, job: Job, description: Any, base_model: str | None) -> CheckpointStore | None:
     """Where this training's checkpoints lie: the same folder in every execution of the same training."""
-    if not state_root:
+    if not job.state_root:
         return None
     parts = {
         "model": identity.digest(description),
         "data": identity.files_digest([*fn_args.train_files, *fn_args.eval_files]),
-        "settings": identity.settings_digest(train),
+        "settings": identity.settings_digest(job.train),
     }
-    folder = f"{state_root}/{identity.combined(parts)}"
-    return CheckpointStore(folder, identity=parts, keep=train.checkpoint.keep)
+    if base_model:
+        parts["start"] = identity.files_digest([str(warm.keras_path(base_model))])
+    checkpoint = job.train.checkpoint
+    collect(str(Path(job.state_root).parent), checkpoint.max_age_days, time.time())
+    folder = f"{job.state_root}/{identity.combined(parts)}"
+    return CheckpointStore(folder, identity=parts, keep=checkpoint.keep)
 
 
 def _servable(model: keras.Model, session: Session, build: Callable[[], keras.Model]) -> keras.Model:

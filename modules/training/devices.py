@@ -14,6 +14,10 @@ import keras
 import tensorflow as tf
 
 from modules.errors import TrainingError
+from modules.hparams import TrainHparams
+
+ONEDNN = "TF_ENABLE_ONEDNN_OPTS"
+"""TensorFlow's variable, which it reads when it is imported."""
 
 _BFLOAT16_FLAGS = ("amx_bf16", "avx512_bf16")
 
@@ -33,7 +37,7 @@ def cpu_bfloat16_units(cpuinfo: str | None = None) -> list[str]:
 
 def gpu_compute_capability() -> tuple[int, int] | None:
     """Compute capability of the weakest GPU, or None where there is none."""
-    gpus = tf.config.list_physical_devices("GPU")
+    gpus = tf.config.get_visible_devices("GPU")
     found = [tf.config.experimental.get_device_details(gpu).get("compute_capability") for gpu in gpus]
     known = [capability for capability in found if capability]
     return min(known) if known else None
@@ -44,44 +48,102 @@ def has_tpu() -> bool:
     return bool(tf.config.list_physical_devices("TPU"))
 
 
-def configure(*, intra_op_threads: int, inter_op_threads: int) -> None:
-    """Lets GPU memory grow as needed, and sets thread counts where they are not 0.
+def configure(hparams: TrainHparams) -> None:
+    """Chooses devices, lets GPU memory grow as needed, and sets thread counts.
 
     Raises:
-        TrainingError: TensorFlow is already running with other thread counts.
+        TrainingError: no GPU where one is wanted, or TensorFlow is already
+            running with other devices or thread counts.
     """
-    for gpu in tf.config.list_physical_devices("GPU"):
+    _choose_devices(hparams.devices)
+    for gpu in tf.config.get_visible_devices("GPU"):
         if not tf.config.list_logical_devices("GPU"):
             tf.config.experimental.set_memory_growth(gpu, True)
-    threading = tf.config.threading
-    wanted = (
-        (
-            intra_op_threads,
-            threading.get_intra_op_parallelism_threads,
-            threading.set_intra_op_parallelism_threads,
-        ),
-        (
-            inter_op_threads,
-            threading.get_inter_op_parallelism_threads,
-            threading.set_inter_op_parallelism_threads,
-        ),
-    )
-    for count, read, write in wanted:
-        if not count or read() == count:
-            continue
+    for kind in ("intra", "inter"):
+        _set_threads(kind, getattr(hparams, f"{kind}_op_threads"), threads(hparams.local_workers))
+
+
+def _choose_devices(wanted: str) -> None:
+    if wanted == "gpu" and not tf.config.list_physical_devices("GPU"):
+        raise TrainingError(
+            "train.devices is gpu, and TensorFlow sees no GPU",
+            place="train.devices",
+            remedy="Set train.devices: auto, or mend the driver (nvidia-smi tells whether it sees one).",
+        )
+    if wanted == "cpu" and tf.config.get_visible_devices("GPU"):
         try:
-            write(count)
+            tf.config.set_visible_devices([], "GPU")
         except RuntimeError as error:
             raise TrainingError(
-                f"TensorFlow already runs with {read() or 'its own choice of'} threads, not {count}",
-                place="train.intra_op_threads, train.inter_op_threads",
-                remedy="Set both to 0, or train in a process of its own (train.local_workers: 2 or more).",
+                "TensorFlow already uses a GPU",
+                place="train.devices",
+                remedy="Set CUDA_VISIBLE_DEVICES to nothing before the run.",
             ) from error
+
+
+def _set_threads(kind: str, wanted: int, automatic: int) -> None:
+    """Sets a thread count; one that nobody asked for stays as it is where TensorFlow already runs."""
+    read = getattr(tf.config.threading, f"get_{kind}_op_parallelism_threads")
+    count = wanted or automatic
+    if not count or read() == count:
+        return
+    try:
+        getattr(tf.config.threading, f"set_{kind}_op_parallelism_threads")(count)
+    except RuntimeError as error:
+        if wanted:
+            raise TrainingError(
+                f"TensorFlow already runs with {read() or 'its own choice of'} threads, not {wanted}",
+                place=f"train.{kind}_op_threads",
+                remedy="Set it to 0, or call the trainer in a process of its own.",
+            ) from error
+
+
+def threads(workers: int = 1) -> int:
+    """Threads for each of some workers on this machine: 0 where TensorFlow's own choice is right.
+
+    TensorFlow counts the processor's cores that this process may run on, and
+    knows nothing of a container's quota or of its neighbours.
+    """
+    cores = usable_cores()
+    if workers == 1 and cores == len(os.sched_getaffinity(0)):
+        return 0
+    return max(1, cores // workers)
+
+
+def usable_cores(cpu_max: str | None = None) -> int:
+    """Cores that this process may use, by affinity and by the container's quota.
+
+    Args:
+        cpu_max: text of the control group's `cpu.max`; read when not given.
+    """
+    cores = len(os.sched_getaffinity(0))
+    if cpu_max is None:
+        path = Path("/sys/fs/cgroup/cpu.max")
+        cpu_max = path.read_text() if path.exists() else "max"
+    quota, _, period = cpu_max.strip().partition(" ")
+    if not quota.isdigit() or not period.isdigit():
+        return cores
+    return max(1, min(cores, int(quota) // int(period)))
+
+
+def onednn_setting() -> str:
+    """`on`, `off` or `auto`, as this process's TensorFlow was started with."""
+    return {"1": "on", "0": "off"}.get(os.environ.get(ONEDNN, ""), "auto")
+
+
+def needs_own_process(hparams: TrainHparams) -> bool:
+    """Whether settings can only be made before TensorFlow begins, and were not."""
+    if hparams.onednn not in ("auto", onednn_setting()):
+        return True
+    threading = tf.config.threading
+    now = (threading.get_intra_op_parallelism_threads(), threading.get_inter_op_parallelism_threads())
+    wanted = (hparams.intra_op_threads, hparams.inter_op_threads)
+    return any(want and want != have for want, have in zip(wanted, now, strict=True))
 
 
 def describe() -> dict[str, Any]:
     """Facts about devices, threads and versions, for the record."""
-    gpus = tf.config.list_physical_devices("GPU")
+    gpus = tf.config.get_visible_devices("GPU")
     return {
         "device": "TPU" if has_tpu() else "GPU" if gpus else "CPU",
         "gpus": [tf.config.experimental.get_device_details(gpu).get("device_name", gpu.name) for gpu in gpus],
@@ -89,7 +151,7 @@ def describe() -> dict[str, Any]:
         "cpu_bfloat16": cpu_bfloat16_units(),
         "intra_op_threads": tf.config.threading.get_intra_op_parallelism_threads(),
         "inter_op_threads": tf.config.threading.get_inter_op_parallelism_threads(),
-        "onednn": os.environ.get("TF_ENABLE_ONEDNN_OPTS", "default"),
+        "onednn": onednn_setting(),
         "tensorflow": tf.__version__,
         "keras": keras.__version__,
     }
@@ -98,3 +160,10 @@ def describe() -> dict[str, Any]:
 def peak_memory_mb() -> float:
     """The most memory this process has held, in MiB."""
     return round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, 1)
+
+
+def device_peak_memory_mb() -> float | None:
+    """The most memory that TensorFlow has held on any GPU, in MiB; None without one."""
+    gpus = tf.config.list_logical_devices("GPU")
+    peaks = [tf.config.experimental.get_memory_info(gpu.name)["peak"] for gpu in gpus]
+    return round(max(peaks) / 2**20, 1) if peaks else None

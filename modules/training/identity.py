@@ -22,7 +22,7 @@ _SAMPLE_BYTES = 64 << 10
 # What may change between a run that was killed and the one that goes on.
 _WITHOUT_EFFECT = (
     "checkpoint", "tensorboard", "histograms", "profile", "worker_timeout_s", "steps_per_call",
-    "intra_op_threads", "inter_op_threads", "cache",
+    "intra_op_threads", "inter_op_threads", "devices", "onednn", "cache",
 )  # fmt: skip
 
 

@@ -37,6 +37,9 @@ from modules.training.state import Keeper
 from modules.training.steps import EvalSteps, StepsResult, TrainSteps
 from modules.training.xla import XlaChooser
 
+NOT_FINITE = "The loss or a gradient is not a finite number"
+"""Headline of the one failure of a training that other hyperparameters may cure."""
+
 
 def fit(
     model: keras.Model,
@@ -84,7 +87,7 @@ def fit(
         stack.enter_context(fused_norm.fused(model, enabled=session.hparams.fused_normalization))
         stack.enter_context(added.around(model))
         flag = stack.enter_context(TerminationFlag())
-        board = Board(board_folder if session.is_chief else "", histograms=session.hparams.histograms)
+        board = Board(board_folder if session.is_chief else "", histograms_every=session.hparams.histograms)
         stack.callback(board.close)
         trace = Trace(session.hparams.profile, board_folder)
         stack.callback(trace.close)
@@ -215,7 +218,7 @@ class _Training:
     def _refuse(self, step: int, tensors: Sequence[str]) -> None:
         self._keeper.wait()
         raise TrainingError(
-            "The loss or a gradient is not a finite number",
+            NOT_FINITE,
             place=f"epoch {self._at.epoch + 1}, step {step}: {', '.join(tensors[:3])}"
             + (f" and {len(tensors) - 3} more" if len(tensors) > 3 else ""),
             remedy="Lower train.learning_rate, lengthen the warm-up, or set train.precision: float32. "
@@ -238,7 +241,8 @@ class _Training:
         self._progress.epoch(self._at.epoch, logs)
         board.scalars(self._at.step, {f"epoch/{name}": value for name, value in logs.items()})
         board.scalars(self._at.step, {"epoch/examples_per_second": self._progress.examples_per_second()})
-        board.weights(self._at.step, self._model.trainable_variables)
+        board.weights(self._at.step, self._at.epoch, self._model.trainable_variables)
+        board.graph(self._eval.graph)
         hooks.on_epoch_end(self._at.epoch - 1, logs)
 
     def _evaluate(self) -> dict[str, float]:
@@ -299,5 +303,9 @@ class _Training:
             skipped_steps=self._at.skipped,
             resumed_from_step=self._at.resumed_from,
             choices=choices,
-            system={**self._session.describe(), "peak_memory_mb": devices.peak_memory_mb()},
+            system={
+                **self._session.describe(),
+                "peak_memory_mb": devices.peak_memory_mb(),
+                "device_peak_memory_mb": devices.device_peak_memory_mb(),
+            },
         )

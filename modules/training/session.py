@@ -65,7 +65,7 @@ def prepare(hparams: TrainHparams, environment: Mapping[str, str] = os.environ) 
         TrainingError: a strategy without its devices, a bad TF_CONFIG, a worker
             that does not come, or a batch smaller than the replicas.
     """
-    devices.configure(intra_op_threads=hparams.intra_op_threads, inter_op_threads=hparams.inter_op_threads)
+    devices.configure(hparams)
     placement = strategies.build(hparams, environment)
     seeds.set_all(hparams.seed, deterministic=hparams.deterministic)
     # Workers must agree, so none of them may decide by its own timing.

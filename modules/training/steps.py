@@ -18,6 +18,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from modules import contract
 from modules.training import clipping
 from modules.training.accumulation import accumulate, cut
 from modules.training.averaging import WeightAverage
@@ -125,10 +126,12 @@ class TrainSteps:
         """
         if jit not in self._functions:
             self._functions[jit] = tf.function(self._many(jit), autograph=False)
-        sums, bad_step, flags, wait, skipped = self._functions[jit](iterator, tf.constant(steps))
+        with tf.profiler.experimental.Trace(contract.TRACE_STEPS, steps=steps, jit=int(jit)):
+            sums, bad_step, flags, wait, skipped = self._functions[jit](iterator, tf.constant(steps))
+            values = sums.numpy().tolist()
         first = int(bad_step)
         return StepsResult(
-            sums=dict(zip(self.names, sums.numpy().tolist(), strict=True)),
+            sums=dict(zip(self.names, values, strict=True)),
             bad_step=None if first < 0 else first,
             bad_tensors=self._names_of(flags.numpy()) if first >= 0 else (),
             wait_s=float(wait),
@@ -153,7 +156,7 @@ class TrainSteps:
             first = tf.logical_and(bad < 0, tf.reduce_any(new_flags))
             return (
                 index + 1,
-                sums + new_sums,
+                sums + tf.cast(new_sums, tf.float64),
                 tf.where(first, index, bad),
                 tf.where(first, new_flags, flags),
                 wait + waited,
@@ -164,7 +167,8 @@ class TrainSteps:
             self._iterator = iterator
             start = (
                 tf.constant(0),
-                tf.zeros(len(self.names)),
+                # float64 gives the same total however many steps go into a call, which the clock decides.
+                tf.zeros(len(self.names), tf.float64),
                 tf.constant(-1),
                 tf.zeros(count, tf.bool),
                 tf.constant(0.0, tf.float64),
@@ -306,6 +310,7 @@ class EvalSteps:
         self._plan = plan
         self._names = ("loss", *plan.metrics, "examples")
         self._functions: dict[bool, Callable[..., tf.Tensor]] = {}
+        self._seen: Any = None
 
     def run(self, dataset: tf.data.Dataset, *, jit: bool) -> dict[str, float]:
         """Means over a data set of (features, labels) batches; empty where it is empty.
@@ -319,11 +324,20 @@ class EvalSteps:
         for batch in dataset:
             rows = tf.nest.flatten(batch)[0].shape[0]
             whole = whole or rows
-            total += self._function(jit and rows == whole)(batch).numpy()
+            self._seen = batch
+            with tf.profiler.experimental.Trace(contract.TRACE_EVALUATION):
+                total += self._function(jit and rows == whole)(batch).numpy()
         if whole is None:
             return {}
         *sums, examples = total.tolist()
         return {name: value / examples for name, value in zip(self._names, sums, strict=False)}
+
+    def graph(self) -> tf.Graph | None:
+        """What is computed for a batch of the last kind seen, traced already; None before the first."""
+        if self._seen is None or not self._functions:
+            return None
+        function: Any = next(iter(self._functions.values()))
+        return function.get_concrete_function(self._seen).graph
 
     def _function(self, jit: bool) -> Callable[..., tf.Tensor]:
         if jit not in self._functions:

@@ -28,7 +28,7 @@ from typing import Any
 
 from modules.errors import TrainingError
 from modules.hparams import TrainHparams
-from modules.training import cluster
+from modules.training import cluster, devices
 
 _MAX_RESTARTS = 3
 _POLL_S = 0.2
@@ -36,13 +36,18 @@ _GRACE_S = 30.0
 _ERROR_FILE = "error.json"
 _PASSED = (
     "train_files", "eval_files", "transform_output", "transform_graph_path", "schema_path",
-    "serving_model_dir", "eval_model_dir", "model_run_dir", "base_model", "custom_config",
+    "serving_model_dir", "eval_model_dir", "model_run_dir", "base_model", "custom_config", "hyperparameters",
 )  # fmt: skip
 
 
 def wanted(hparams: TrainHparams, environment: Mapping[str, str]) -> bool:
-    """Whether this process is to start workers, being none itself."""
-    return hparams.local_workers > 1 and not environment.get(cluster.VARIABLE)
+    """Whether this process is to start workers, being none itself.
+
+    One worker, too, where a setting holds only from TensorFlow's start on.
+    """
+    if environment.get(cluster.VARIABLE):
+        return False
+    return hparams.local_workers > 1 or devices.needs_own_process(hparams)
 
 
 def run(function: str, fn_args: Any, hparams: TrainHparams) -> None:
@@ -63,7 +68,7 @@ def run(function: str, fn_args: Any, hparams: TrainHparams) -> None:
     spec.write_text(json.dumps({"function": function, "fn_args": passed}))
     failures = 0
     for restart in range(_MAX_RESTARTS + 1):
-        codes = _one_round(spec, hparams.local_workers, folder, restart)
+        codes = _one_round(spec, hparams, folder, restart)
         if not any(codes):
             return
         # One that was killed may go well the next time; one that raised hardly will.
@@ -90,11 +95,20 @@ def _plain(value: Any) -> Any:
     return [_plain(item) for item in value] if isinstance(value, (list, tuple)) else value
 
 
-def _one_round(spec: Path, count: int, folder: Path, restart: int) -> list[int]:
+def _one_round(spec: Path, hparams: TrainHparams, folder: Path, restart: int) -> list[int]:
     """Runs all workers once; their exit codes, 0 for those that had to be ended for another."""
+    count = hparams.local_workers
     addresses = [f"127.0.0.1:{port}" for port in _free_ports(count)]
     (folder / _ERROR_FILE).unlink(missing_ok=True)
-    processes = [_start(spec, addresses, index, folder, restart) for index in range(count)]
+    given = {} if hparams.onednn == "auto" else {devices.ONEDNN: str(int(hparams.onednn == "on"))}
+    processes = [
+        _start(
+            spec,
+            {**given, cluster.VARIABLE: cluster.config_json(addresses, index)},
+            folder / f"worker-{index}-{restart}.log",
+        )
+        for index in range(count)
+    ]
     try:
         with _forward_sigterm(processes) as told:
             codes = _wait(processes)
@@ -108,15 +122,13 @@ def _one_round(spec: Path, count: int, folder: Path, restart: int) -> list[int]:
     return codes
 
 
-def _start(
-    spec: Path, addresses: list[str], index: int, folder: Path, restart: int
-) -> subprocess.Popen[bytes]:
+def _start(spec: Path, variables: Mapping[str, str], log_path: Path) -> subprocess.Popen[bytes]:
     environment = {
         **os.environ,
-        cluster.VARIABLE: cluster.config_json(addresses, index),
+        **variables,
         "PYTHONPATH": os.pathsep.join([path for path in sys.path if path]),
     }
-    with (folder / f"worker-{index}-{restart}.log").open("wb") as log:
+    with log_path.open("wb") as log:
         return subprocess.Popen(
             [sys.executable, "-m", "modules.training.workers", str(spec)],
             env=environment,

@@ -25,6 +25,7 @@ COMMANDS = {
     "show": ("pipelines.cli.show", "Show one run, node by node."),
     "report": ("pipelines.cli.report", "Write a run as one HTML page."),
     "ui": ("pipelines.cli.ui", "Serve pages on runs, models and lineage on this machine."),
+    "profile": ("pipelines.cli.profile", "Show where a training step's time went, and what to change."),
     "data": ("pipelines.cli.data", "Look at data before anything is trained on it."),
     "schema": ("pipelines.cli.schema", "Write, compare and update a curated schema."),
     "explain-cache": (
@@ -42,6 +43,11 @@ COMMANDS = {
     "gc": ("pipelines.cli.gc", "Remove what no kept run and no pushed version needs."),
     "cost": ("pipelines.cli.cost", "Add up what nodes cost over runs."),
     "reproduce": ("pipelines.cli.reproduce", "Run again what made a version, and compare."),
+    "retrain": (
+        "pipelines.cli.retrain",
+        "Train again on a schedule, on new data, on drift; and be left alone.",
+    ),
+    "feedback": ("pipelines.cli.feedback", "Add what became of a model's answers."),
     "why": ("pipelines.cli.why", "Say why a version is as it is."),
     "lineage": ("pipelines.cli.lineage", "Show where a model, run or file comes from or leads to."),
     "trace": ("pipelines.cli.trace", "Say which version was serving at a time."),

@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from pipelines.cli import names, prune
+from pipelines.cli.groups import default_to
 from pipelines.cli.listing import Column, output_option, show
 from pipelines.cli.options import workspace_option
 from pipelines.lineage import models, query
@@ -27,20 +28,7 @@ COLUMNS = (
 )
 
 
-class _ListByDefault(click.Group):
-    """`headrace models [MODEL]` is `headrace models list [MODEL]`."""
-
-    def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
-        return super().resolve_command(ctx, args if args[0] in self.commands else ["list", *args])
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        asks_for_help = any(name in args for name in ctx.help_option_names)
-        if not args or (args[0] not in self.commands and not asks_for_help):
-            args = ["list", *args]
-        return super().parse_args(ctx, args)
-
-
-@click.group("models", cls=_ListByDefault)
+@click.group("models", cls=default_to("list"))
 def command() -> None:
     """List pushed versions of MODEL, or of all models; remove old ones.
 

@@ -23,6 +23,8 @@ def print_summary(console: Console, summary: Summary) -> None:
         console.print(
             f"            {records} could not be used; see the quarantine of ExampleGen", style="yellow"
         )
+    if summary.tuning:
+        console.print(f"Tuned       {_tuning_line(summary.tuning)}", highlight=False, soft_wrap=True)
     if summary.candidates:
         console.print(candidate_table(summary.candidates, summary.chosen))
         console.print(f"Chosen      {summary.chosen}: {summary.reason}", highlight=False, soft_wrap=True)
@@ -50,6 +52,18 @@ def _metric_line(summary: Summary) -> str:
     if summary.worst_class:
         text += f"; worst class {summary.worst_class[0]!r} {summary.worst_class[1]:.4f}"
     return text
+
+
+def _tuning_line(tuning: Mapping[str, Any]) -> str:
+    values = ", ".join(f"{name}={_tuned_value(value)}" for name, value in tuning["values"].items())
+    return (
+        f"{values}: {tuning['objective']} {tuning['score']:.4f}, "
+        f"the best of {len(tuning['trials'])} trials ({tuning['oracle']})"
+    )
+
+
+def _tuned_value(value: Any) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value).removeprefix("json:")
 
 
 def _error_line(summary: Summary) -> str:

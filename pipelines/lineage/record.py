@@ -34,6 +34,8 @@ FILES = "files.jsonl"
 """In ExampleGen's report: one input file a line."""
 
 _OVERALL = "overall"
+BEST_HYPERPARAMETERS = "best_hyperparameters.txt"
+"""TFX's name of the Tuner's result."""
 _GIT_TIMEOUT_S = 10.0
 
 
@@ -171,6 +173,7 @@ def _trainer(node: NodeRecord) -> Facts:
     if "seed" in config.get("train", {}):
         found["seed"] = int(config["train"]["seed"])
     report = _json(node, "model_run", "history.json") or {}
+    found.update({**_system(report), **_origins(node)})
     for key in ("epochs", "steps", "best_epoch", "parameters"):
         if key in report:
             found[key] = int(report[key])
@@ -207,6 +210,78 @@ def _weights_digest(node: NodeRecord) -> str:
         with open(path, "rb") as file:
             total.update(hashlib.file_digest(file, "sha256").digest())
     return total.hexdigest() if files else ""
+
+
+_SYSTEM = (
+    "device", "gpus", "cpu_cores", "intra_op_threads", "inter_op_threads", "onednn", "precision",
+    "precision_reason", "strategy", "strategy_reason", "replicas", "workers", "deterministic",
+)  # fmt: skip
+_XLA = ("reason", "plain_step_ms", "xla_step_ms", "compile_s")
+
+
+def _system(report: Mapping[str, Any]) -> Facts:
+    """What a training ran on, and what was chosen by measuring."""
+    found: Facts = {}
+    for key in ("input_wait_share", "skipped_steps", "resumed_from_step"):
+        if report.get(key) is not None:
+            found[key] = report[key]
+    system, xla = report.get("system", {}), report.get("choices", {}).get("xla", {})
+    for key in (*_SYSTEM, "peak_memory_mb", "device_peak_memory_mb"):
+        if system.get(key) is not None:
+            # The node's own figure counts all that its process did before.
+            name = "training_peak_memory_mb" if key == "peak_memory_mb" else key
+            found[name] = _plain(system[key])
+    found.update({f"xla_{key.removeprefix('xla_')}": xla[key] for key in _XLA if xla.get(key) is not None})
+    return found
+
+
+def _plain(value: Any) -> str | int | float:
+    if isinstance(value, bool):
+        return int(value)
+    return value if isinstance(value, (str, int, float)) else json.dumps(value)
+
+
+def _origins(node: NodeRecord) -> Facts:
+    """The values that a search found, and the model that the training started from."""
+    found: Facts = {}
+    for artifact in node.inputs.get("hyperparameters", ()):
+        path = Path(artifact.uri, BEST_HYPERPARAMETERS)
+        if path.exists():
+            values = json.loads(path.read_text())["values"]
+            found["tuned"] = json.dumps(_own_values(values), sort_keys=True)
+    for artifact in node.inputs.get("base_model", ()):
+        found["warm_start_model_id"] = artifact.id
+    return found
+
+
+def _own_values(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Tuned values without what an oracle notes for itself."""
+    return {name: value for name, value in values.items() if not name.startswith("tuner/")}
+
+
+def tuning(node: NodeRecord | None) -> dict[str, Any]:
+    """A search: `objective`, `oracle`, `score`, `values` of the best trial, and all `trials`, best first."""
+    found = _json(node, "tuner_results", "tuner_results.json") if node else None
+    if not node or not found:
+        return {}
+    tune = json.loads(str(node.properties["custom_config"]))["tune"]
+    trials = []
+    for row in found:
+        values = {name: value for name, value in row.items() if name not in ("trial_id", "score")}
+        trials.append({"score": row["score"], "values": _own_values(values)})
+    return {"objective": tune["objective"], "oracle": tune["oracle"], **trials[0], "trials": trials}
+
+
+def _tuner(node: NodeRecord) -> Facts:
+    found = tuning(node)
+    if not found:
+        return {}
+    return {
+        "objective": found["objective"],
+        "score": float(found["score"]),
+        "trials": len(found["trials"]),
+        "tuned": json.dumps(found["values"], sort_keys=True),
+    }
 
 
 def _rewriter(node: NodeRecord) -> Facts:
@@ -249,6 +324,7 @@ def _pusher(node: NodeRecord) -> Facts:
 _READERS: Mapping[str, Callable[[NodeRecord], Facts]] = {
     "ExampleGen": _example_gen,
     "Trainer": _trainer,
+    "Tuner": _tuner,
     "Rewriter": _rewriter,
     "Evaluator": _evaluator,
     "Pusher": _pusher,

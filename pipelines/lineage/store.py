@@ -29,6 +29,9 @@ TFX_NODE_TYPE = "node"
 ROLLBACK, PRUNE, CLEANING = "HeadraceRollback", "HeadracePrune", "HeadraceCleaning"
 """Execution types of what is done to served models and to artifacts outside of runs."""
 
+RETRAINING = "HeadraceRetraining"
+"""Execution type of a decision about training again; see `pipelines.retraining`."""
+
 OPERATIONS = (ROLLBACK, PRUNE, CLEANING)
 
 INPUT_FILE = "InputFile"

@@ -12,11 +12,12 @@ from pipelines.lineage.render import clock
 from pipelines.lineage.view import RunView
 from pipelines.report import shell
 from pipelines.report.markup import Markup, tag
-from pipelines.report.sections import data, model, run
+from pipelines.report.sections import data, model, run, tuning
 
 NAMES = {
     "chain": "Chain",
     "data": "Data",
+    "tuning": "Tuning",
     "training": "Training",
     "candidates": "Candidates",
     "evaluation": "Evaluation",
@@ -62,6 +63,7 @@ def sections(gathered: Gathered) -> dict[str, Markup]:
     parts = {
         "chain": run.chain(view),
         "data": data.data_section(view),
+        "tuning": tuning.tuning(view),
         "training": model.training(view),
         "candidates": model.candidates(view),
         "evaluation": model.evaluation(view),

@@ -22,6 +22,7 @@ from tfx.types import channel, channel_utils, component_spec, standard_artifacts
 
 from components.example_gen.component import ExampleGen, ExampleGenSpec
 from pipelines.config import Experiment
+from pipelines.errors import ConfigError
 from pipelines.resolution import Found, Resolution
 from pipelines.runners import kfp_executors
 from pipelines.workspace import Workspace
@@ -175,6 +176,13 @@ class KfpResolution(Resolution):
     def earlier_statistics(self, statistics: channel.BaseChannel) -> Found:
         node = ResolveStatistics(statistics).with_id("EarlierStatistics")
         return _imported(node, "EarlierStatisticsImport", standard_artifacts.ExampleStatistics)
+
+    def warm_start(self, examples: channel.BaseChannel, custom_config: str) -> Found:
+        raise ConfigError(
+            "train.warm_start is not there on Kubeflow, whose compiler knows no resolvers",
+            place="train.warm_start",
+            remedy="Set train.warm_start: false, or run with --runner local or beam.",
+        )
 
     def baseline(self, servable: channel.BaseChannel) -> Found:
         node = ResolveBaseline(servable).with_id("Baseline")

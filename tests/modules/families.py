@@ -64,12 +64,17 @@ def train(
         inputs: Transform's `custom_config`.
         folder: empty.
     """
-    transformed = _transform(family, records, raw_spec, inputs, folder)
+    _transform(family, records, raw_spec, inputs, folder)
+    return train_again(family, told, folder, folder)
+
+
+def train_again(family: str, told: Mapping[str, Any], transformed: Path, folder: Path) -> Trained:
+    """Trains on what `train` transformed in another folder."""
     arguments = SimpleNamespace(
         custom_config=dict(told),
-        transform_output=str(folder / "transform"),
-        train_files=[f"{transformed}*"],
-        eval_files=[f"{transformed}*"],
+        transform_output=str(transformed / "transform"),
+        train_files=[str(transformed / "transformed*")],
+        eval_files=[str(transformed / "transformed*")],
         serving_model_dir=str(folder / "model" / "Format-Serving"),
         model_run_dir=str(folder / "run"),
     )
@@ -77,7 +82,7 @@ def train(
     return Trained(
         folder / "model" / "Format-Serving",
         folder / "model" / "keras" / "model.keras",
-        folder / "transform",
+        transformed / "transform",
         folder / "run",
     )
 
@@ -88,7 +93,7 @@ def _transform(
     raw_spec: Mapping[str, Any],
     inputs: Mapping[str, Any],
     folder: Path,
-) -> str:
+) -> None:
     import apache_beam as beam
     import tensorflow_transform.beam as tft_beam
     from tensorflow_transform.tf_metadata import dataset_metadata, metadata_io, schema_utils
@@ -115,7 +120,6 @@ def _transform(
         )
     raw = dataset_metadata.DatasetMetadata(schema)
     metadata_io.write_metadata(raw, str(folder / "transform" / "metadata"))
-    return str(folder / "transformed")
 
 
 def served(trained: Trained, signature: str, name: str, raw: Sequence[bytes], folder: Path) -> dict[str, Any]:

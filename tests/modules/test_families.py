@@ -23,6 +23,7 @@ from modules import contract
 from modules.hparams import ImageModelHparams
 from modules.image.decode import decode_images
 from modules.tabular import columns
+from modules.training import prune
 from tests.modules import families
 from tests.modules.training.small import hparams
 
@@ -87,6 +88,30 @@ def test_images_are_answered_as_in_training(images, tmp_path: Path) -> None:
         _, name = contract.PREPROCESS_FUNCTIONS[signature]
         answer = families.served(trained, signature, name, raw, tmp_path)
         np.testing.assert_allclose(answer[contract.OUTPUT_SCORES], expected, atol=1e-5)
+
+
+def test_a_student_is_taught_pruned_and_quantized_and_answers_alike(images, tmp_path: Path) -> None:
+    """All of `train:` that compresses, at once, with the trained model as the teacher."""
+    trained, encoded, records = images
+    told = {
+        "image_feature": "image",
+        "label_feature": "label",
+        "model": asdict(ImageModelHparams("cifar_resnet", 8, 8, 3, (4,), 1, 0.0)),
+        "train": {
+            **TRAIN,
+            "epochs": 4,
+            "distill": {"teacher": str(trained.saved_model), "temperature": 2.0, "alpha": 0.5},
+            "prune": {"sparsity": 0.5, "scope": "layer", "begin": 0.0, "end": 0.5, "every_steps": 2},
+            "quantize_aware": {"begin": 0.5, "momentum": 0.5},
+        },
+    }
+    student = families.train_again("image", told, trained.transform.parent, tmp_path)
+    model = keras.models.load_model(student.keras)
+    assert prune.sparsity(model) == pytest.approx(0.5, abs=0.03)
+    expected = np.asarray(model(decode_images(tf.constant(encoded), height=8, width=8, channels=3)))
+    name = contract.INPUT_EXAMPLES
+    answer = families.served(student, contract.SIGNATURE_EXAMPLES, name, records, tmp_path)
+    np.testing.assert_allclose(answer[contract.OUTPUT_SCORES], expected, atol=1e-5)
 
 
 def test_rows_are_answered_as_in_training_and_in_the_labels_unit(numbers, tmp_path: Path) -> None:

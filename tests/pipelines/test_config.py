@@ -59,6 +59,34 @@ def test_mistakes_are_named(override: str, headline: str, remedy: str) -> None:
     assert "--set" in caught.value.place
 
 
+@pytest.mark.parametrize(
+    ("overrides", "headline"),
+    [
+        (["model.name=cnn", "model.width=0"], "model.width must be at least 1 for a cnn"),
+        (["model.name=transformer", "model.width=10"], "model.width must be a multiple of model.heads"),
+        (["model.lora={rank: 2}"], "model.lora needs model.name: transformer"),
+        (["model.weights=bert"], "model.weights needs model.name: transformer"),
+        (["model.character_ngrams=[3, 2]"], "model.character_ngrams must ascend"),
+        (["model.word_ngrams=0", "model.character_ngrams=[0, 0]"], "model.word_ngrams or model.character"),
+        (["model.chunk={tokens: 16, overlap: 15}"], "model.chunk.overlap must be smaller"),
+        (["model.freeze=some"], "Bad value"),
+        (["model.lora={targets: [keys]}"], "Bad value"),
+    ],
+)
+def test_mistakes_about_text_models_are_named(overrides: list[str], headline: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        config.load("intents", overrides)
+    assert headline in caught.value.headline
+
+
+def test_what_is_not_said_of_a_text_model_goes_by_its_network_and_weights() -> None:
+    assert config.load("intents").model.width == 0
+    assert config.load("intents", ["model.name=cnn"]).model.width == 128
+    published = config.load("intents-lora").model
+    assert (published.unicode, published.strip_accents) == ("nfd", True)
+    assert config.load("intents-lora", ["model.strip_accents=false"]).model.strip_accents is False
+
+
 def test_a_mistake_in_a_file_names_the_file(tmp_path) -> None:
     path = tmp_path / "own.yaml"
     path.write_text("data: {source: digits}\ntrain: {learning_rat: 0.1}\n")
@@ -104,3 +132,11 @@ def test_settings_and_hyperparameters_have_the_same_names() -> None:
     assert set(stages.Train.model_fields) == set(hparams.field_names(hparams.TrainHparams))
     model = set(stages.ImageModel.model_fields) - {"family"}
     assert model == set(hparams.field_names(hparams.ImageModelHparams))
+
+
+def test_a_bare_on_or_off_is_the_word_and_not_a_truth_value() -> None:
+    """YAML reads them as true and false."""
+    train = config.load("digits", ["train.xla=off", "train.onednn=on", "train.cache=off"]).train
+    assert (train.xla, train.onednn, train.cache) == ("off", "on", "off")
+    with pytest.raises(ConfigError, match="Input should be 'auto', 'memory', 'disk' or 'off'"):
+        config.load("digits", ["train.cache=on"])

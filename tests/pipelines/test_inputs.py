@@ -47,6 +47,20 @@ def test_a_folder_gives_its_files_sorted(folder, resolve) -> None:
     assert resolved.request.split.by == "hash"
 
 
+def test_files_that_are_named_so_are_splits(tmp_path, resolve) -> None:
+    for name in ("train.csv", "test.csv"):
+        (tmp_path / name).write_text("text,label\na,b\n")
+    resolved = resolve(path=str(tmp_path))
+    assert resolved.request.split.by == "folder"
+    assert {Path(item.path).name: item.split for item in resolved.request.sources} == {
+        "train.csv": "train",
+        "test.csv": "test",
+    }
+    assert resolve(path=str(tmp_path), splits={"by": "hash"}).request.split.by == "hash"
+    (tmp_path / "more.csv").write_text("text,label\nc,d\n")
+    assert {item.split for item in resolve(path=str(tmp_path)).request.sources} == {""}
+
+
 def test_a_glob_and_a_single_file_of_any_name_when_the_format_is_named(folder, resolve) -> None:
     assert len(names(resolve(path=f"{folder}/*.tfrecord"))) == 2
     assert names(resolve(path=f"{folder}/notes.txt", format="tfrecord")) == ["notes.txt"]

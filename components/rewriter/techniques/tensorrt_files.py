@@ -96,7 +96,7 @@ def _calibrator(trt: Any, tensors: np.ndarray, cache: Path) -> Any:
     """Feeds calibration batches from GPU memory that TensorFlow holds, and keeps TensorRT's cache."""
     import tensorflow as tf
 
-    class Calibrator(trt.IInt8EntropyCalibrator2):  # type: ignore[misc]
+    class Calibrator(trt.IInt8EntropyCalibrator2):
         def __init__(self) -> None:
             super().__init__()
             self._at = 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -48,9 +49,25 @@ def training(view: RunView) -> Markup:
             ("kept", report.get("best_epoch")),
             ("examples per second", report.get("examples_per_second")),
             ("seed", view.fact("Trainer", "seed")),
+            *_machine(view),
         ]
     )
     return section("training", "Training", told, tag("div", *pictures, class_="charts"))
+
+
+def _machine(view: RunView) -> list[tuple[str, Child]]:
+    """What it was trained on, and what was chosen for that."""
+    fact = functools.partial(view.fact, "Trainer")
+    share, reasons = fact("input_wait_share"), {name: fact(f"{name}_reason") for name in ("precision", "xla")}
+    xla = None if fact("xla") is None else f"{'on' if fact('xla') else 'off'} ({reasons['xla']})"
+    replicas = fact("replicas")
+    return [
+        ("device", fact("device") if replicas in (None, 1) else f"{replicas} times {fact('device')}"),
+        ("precision", f"{fact('precision')} ({reasons['precision']})" if fact("precision") else None),
+        ("XLA", xla),
+        ("waiting for input", None if share is None else f"{share:.1%}"),
+        ("begun with model", fact("warm_start_model_id")),
+    ]
 
 
 def candidates(view: RunView) -> Markup:

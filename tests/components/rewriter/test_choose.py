@@ -135,3 +135,14 @@ def test_figures_survive_json() -> None:
     from dataclasses import asdict
 
     assert Figures.from_json(json.dumps(asdict(GOOD))) == GOOD
+
+
+def test_a_fixed_candidate_goes_on_though_it_is_slow_but_never_though_it_is_bad() -> None:
+    fixed = replace(POLICY, fixed="frozen")
+    slow = choose.judge(replace(GOOD, latency_ratios=(2.0,) * 15), fixed)
+    assert not slow.qualified
+    assert choose.choose([slow], fixed)[0] == "frozen"
+    bad = choose.judge(replace(GOOD, newly_wrong=90), fixed)
+    assert choose.choose([bad], fixed)[0] == "identity"
+    unbuilt = choose.Verdict("frozen", False, "it could not be built: no", state="failed")
+    assert choose.choose([unbuilt], fixed)[0] == "identity"

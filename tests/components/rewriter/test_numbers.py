@@ -33,7 +33,7 @@ def figures(errors: ErrorFigures, **changes) -> Figures:
 
 def test_errors_are_those_of_the_label_and_rises_are_relative(asked) -> None:
     original = np.array([11.0, 21.0, 31.0, 41.0], np.float32)  # off by 1 each
-    found = measure.number_quality(original + [0, 0, 0, 0.4], original, asked)
+    found = measure.number_quality(original + np.array([0, 0, 0, 0.4], np.float32), original, asked)
     assert found["errors"].mean_absolute == pytest.approx(1.1, rel=1e-5)
     rises = np.array([0.0, 0.0, 0.0, 40.0])
     assert found["errors"].rise == pytest.approx(rises.mean(), rel=1e-4)

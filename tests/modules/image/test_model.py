@@ -105,31 +105,30 @@ def test_own_normalisation_is_kerass(name: str) -> None:
 
 @pytest.fixture(scope="module")
 def pretrained(tmp_path_factory) -> tuple[keras.Model, Path]:
-    """A network with its head for 1,000 classes, in all the forms that weights come in."""
+    """A network without its head, and with it in all the forms that weights come in."""
     folder = tmp_path_factory.mktemp("weights")
     keras.utils.set_random_seed(7)
     whole = applications.bare(SMALL, top=True)
     whole.save(folder / "whole.keras")
     whole.save_weights(folder / "whole.weights.h5")
-    applications.bare(SMALL, top=False).save_weights(folder / "other.weights.h5")
     headless = applications.bare(SMALL, top=False)
     for layer in headless.layers:
         layer.set_weights(whole.get_layer(layer.name).get_weights() if layer.weights else [])
     headless.save_weights(folder / "headless.weights.h5")
     decode = {contract.SIGNATURE_EXAMPLES: lambda raw: tf.zeros((tf.shape(raw)[0], 224, 224, 3))}
     export.save(str(folder / "saved_model"), whole, [str(index) for index in range(1000)], decode)
-    return whole, folder
+    return headless, folder
 
 
 @pytest.mark.parametrize("file", ["whole.keras", "whole.weights.h5", "headless.weights.h5", "saved_model"])
 def test_weights_of_every_form_give_the_networks_own_features(pretrained, file: str) -> None:
-    whole, folder = pretrained
+    headless, folder = pretrained
     model = build(name=SMALL, height=224, width=224, channels=3, weights=str(folder / file))
     images = np.random.default_rng(0).uniform(0, 255, (2, 224, 224, 3)).astype(np.float32)
     ours = keras.Model(model.inputs[0], model.get_layer(freezing.POOL).input)(images)
-    last = next(layer for layer in whole.layers if isinstance(layer, keras.layers.GlobalAveragePooling2D))
-    theirs = keras.Model(whole.inputs[0], last.input)(images)
-    np.testing.assert_allclose(np.asarray(ours), np.asarray(theirs), atol=1e-4)
+    theirs = np.asarray(headless(images))
+    # Fresh weights make small features.
+    np.testing.assert_allclose(np.asarray(ours), theirs, rtol=1e-3, atol=1e-4 * np.abs(theirs).max())
 
 
 @pytest.mark.parametrize("channels", [1, 4])

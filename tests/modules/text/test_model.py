@@ -109,7 +109,9 @@ def test_chunks_overlap_and_begin_with_the_start() -> None:
     assert chunks(long[1:, :3]).numpy().tolist() == [[2, 16, 3]]
 
 
-@pytest.mark.parametrize(("mode", "expected"), [("mean", [[2.0, 3.0], [5.0, 6.0]]), ("max", [[3.0, 4.0], [5.0, 6.0]])])
+@pytest.mark.parametrize(
+    ("mode", "expected"), [("mean", [[2.0, 3.0], [5.0, 6.0]]), ("max", [[3.0, 4.0], [5.0, 6.0]])]
+)
 def test_logits_are_pooled_over_chunks_that_hold_something(mode: str, expected: list[list[float]]) -> None:
     logits = tf.constant([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0], [9.0, 9.0]])
     chunks = tf.constant([[2.0, 7.0], [2.0, 8.0], [2.0, 7.0], [2.0, 0.0]])

@@ -12,6 +12,7 @@ import tensorflow as tf
 from modules.hparams import TextInputHparams
 from modules.text import tokens, words
 from modules.text.normalise import normalise
+from modules.text.trainer import split_pairs
 from modules.text.wordpiece import learn, pieces_of
 
 DEFAULTS: dict[str, Any] = {
@@ -63,7 +64,9 @@ COMPATIBLE = [
 
 @pytest.mark.parametrize(("form", "lowercase"), [("nfkc", False), ("nfkc", True), ("nfd", False)])
 def test_normalisation_is_unicodes(form: str, lowercase: bool) -> None:
-    expected = [unicodedata.normalize(form.upper(), text.lower() if lowercase else text) for text in COMPATIBLE]
+    expected = [
+        unicodedata.normalize(form.upper(), text.lower() if lowercase else text) for text in COMPATIBLE
+    ]
     if lowercase:
         expected = [text.lower() for text in expected]
     assert texts(normalise(tf.constant(COMPATIBLE), form=form, lowercase=lowercase)) == expected
@@ -142,9 +145,7 @@ def test_a_batch_without_words_has_no_pieces() -> None:
     assert pieces_of(empty, lookup(PIECES), unknown=99).to_list() == [[]]
 
 
-@pytest.mark.parametrize(
-    ("side", "kept"), [("head", [0, 1, 2]), ("tail", [4, 5, 6]), ("both", [0, 1, 6])]
-)
+@pytest.mark.parametrize(("side", "kept"), [("head", [0, 1, 2]), ("tail", [4, 5, 6]), ("both", [0, 1, 6])])
 def test_truncation(side: str, kept: list[int]) -> None:
     ragged = tf.ragged.constant([list(range(7)), [8, 9], []], dtype=tf.int64)
     assert tokens.truncate(ragged, 3, side).to_list() == [kept, [8, 9], []]
@@ -174,6 +175,12 @@ def test_pairs_share_the_room(first: str, second: str, expected: list[int]) -> N
     assert ids.to_list() == [expected]
 
 
+def test_pairs_in_one_string_part_at_the_first_tab() -> None:
+    first, second = split_pairs(tf.constant(["a\tb\tc", "a", "", "\tb"]))
+    assert texts(first) == ["a", "a", "", ""]
+    assert texts(second) == ["b\tc", "", "", "b"]
+
+
 def test_hashed_ngrams_are_buckets_from_one_on_and_sides_of_a_pair_differ() -> None:
     single = tokens.encode(tf.constant(["ab"]), None, hparams(tokens="ngrams"), None, tokens.OWN).to_list()[0]
     named = ["w ab", "c  a", "c ab", "c b ", "c  ab", "c ab "]
@@ -195,7 +202,8 @@ def test_a_text_means_the_same_alone_and_among_others() -> None:
         find = None if kind == "ngrams" else lookup([*PIECES, "low", "wer"][1:])
         together = tokens.encode(tf.constant(given), None, settings, find, tokens.OWN).to_list()
         alone = [
-            tokens.encode(tf.constant([text]), None, settings, find, tokens.OWN).to_list()[0] for text in given
+            tokens.encode(tf.constant([text]), None, settings, find, tokens.OWN).to_list()[0]
+            for text in given
         ]
         assert together == alone
         assert np.all([len(row) <= 32 for row in together]) or kind == "ngrams"

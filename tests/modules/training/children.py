@@ -110,6 +110,33 @@ def worker_fn(fn_args: Any) -> None:
             json.dump(report.to_json(), file)
 
 
+def recompute_peaks() -> list[float]:
+    """Peak memory in MiB of training a deep network on a large batch: recomputed, then as it is."""
+    import keras
+    import numpy as np
+    import tensorflow as tf
+
+    from modules.input_pipeline import TrainingStream
+    from modules.training import devices, loop
+    from modules.training.session import prepare
+    from tests.modules.training import small
+
+    rows, width = 4096, 256
+    pairs = (np.zeros((rows, width), np.float32), np.zeros(rows, np.int32))
+    dataset = tf.data.Dataset.from_tensor_slices(pairs)
+    peaks = []
+    for recompute in (True, False):
+        session = prepare(small.hparams(epochs=1, batch_size=rows, recompute=recompute))
+        x = inputs = keras.Input((width,))
+        for _ in range(12):
+            x = keras.layers.Dense(width, activation="gelu")(x)
+        model = keras.Model(inputs, keras.layers.Dense(small.CLASSES, "softmax")(x))
+        stream = TrainingStream(dataset, rows, rows, seed=0)
+        loop.fit(model, stream, dataset.take(8).batch(8), session, echo=lambda line: None)
+        peaks.append(devices.peak_memory_mb())
+    return peaks
+
+
 def join(timeout_s: float) -> str:
     """Joins the cluster of TF_CONFIG; returns the error's headline where that fails."""
     from modules.errors import TrainingError

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +11,7 @@ import tensorflow as tf
 
 from modules.errors import TrainingError
 from modules.training import checkpoints, identity
-from modules.training.checkpoints import Checkpoint, CheckpointStore
+from modules.training.checkpoints import Checkpoint, CheckpointStore, collect
 from tests.modules.training.small import hparams
 
 SAME = {"model": "m", "data": "d"}
@@ -80,10 +81,30 @@ def test_a_failed_write_is_not_lost(tmp_path: Path) -> None:
 
 def test_identity_follows_settings_and_data(tmp_path: Path) -> None:
     same = identity.settings_digest(hparams())
-    assert identity.settings_digest(hparams(histograms=True, steps_per_call=3)) == same
+    assert identity.settings_digest(hparams(histograms=1, steps_per_call=3)) == same
     assert identity.settings_digest(hparams(learning_rate=0.1)) != same
     file = tmp_path / "a.gz"
     file.write_bytes(b"one")
     first = identity.files_digest([str(tmp_path / "*")])
     file.write_bytes(b"two")
     assert identity.files_digest([str(tmp_path / "*")]) != first
+
+
+def test_abandoned_trainings_lose_their_checkpoints_and_keep_their_choices(tmp_path: Path) -> None:
+    day = 86_400
+    for name, age in (("old", 20), ("fresh", 1)):
+        store = CheckpointStore(str(tmp_path / "code" / name), identity={})
+        store.save(Checkpoint(3, {"model/0": np.zeros(2)}, {}))
+        store.wait()
+        store.save_choices({"xla": {"xla": True}})
+        for path in (tmp_path / "code" / name).rglob("*"):
+            os.utime(path, (0, 100 * day - age * day))
+    search = tmp_path / "code/search-1/trials"
+    search.mkdir(parents=True)
+    (search / "oracle.json").touch()
+    os.utime(search / "oracle.json", (0, 0))
+    removed = collect(str(tmp_path), max_age_days=14, now_s=100 * day)
+    assert sorted(removed) == [f"{tmp_path}/code/old/step-0000000003", f"{tmp_path}/code/search-1"]
+    assert CheckpointStore(str(tmp_path / "code/old"), identity={}).choices() == {"xla": {"xla": True}}
+    assert CheckpointStore(str(tmp_path / "code/fresh"), identity={}).latest() is not None
+    assert collect(str(tmp_path / "nothing"), max_age_days=14, now_s=0) == []

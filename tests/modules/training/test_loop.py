@@ -19,6 +19,7 @@ from modules.training import fused_norm, loop, pace
 from modules.training.checkpoints import CheckpointStore
 from modules.training.recompute import recomputed
 from modules.training.session import in_float32, prepare
+from pipelines import profiling
 from tests.modules.training import small
 from tests.modules.training.small import difference, fit, hparams, weights
 
@@ -101,6 +102,18 @@ def test_bfloat16_learns_and_is_served_in_float32() -> None:
     assert difference(weights(served), weights(made)) == 0.0
     images, _ = small.data()
     np.testing.assert_allclose(served(images), made(images), atol=0.02)
+
+
+def test_a_checkpoint_holds_the_best_epochs_weights_too(tmp_path: Path) -> None:
+    """The last one was written two epochs after the best."""
+    checkpoint = CheckpointHparams(every_steps=4, every_minutes=0.0, keep=1)
+    settings = {"epochs": 40, "learning_rate": 1.5, "early_stopping_patience": 2}
+    store = CheckpointStore(str(tmp_path), identity={})
+    model, report = fit(hparams(**settings, checkpoint=checkpoint), store=store)
+    latest = store.latest()
+    assert latest is not None and latest.step == 4 * (report.best_epoch + 2)
+    for index, variable in enumerate(model.variables):
+        np.testing.assert_array_equal(latest.arrays[f"best/{index}"], variable.numpy())
 
 
 def test_the_average_is_judged_and_returned() -> None:
@@ -240,10 +253,22 @@ def test_the_fused_kernel_leaves_no_trace() -> None:
 
 
 def test_the_trace_and_the_summaries_are_written(tmp_path: Path) -> None:
-    settings = hparams(profile="2-4", tensorboard=True, histograms=True)
+    settings = hparams(profile="2-6", tensorboard=True, histograms=2, epochs=4)
     fit(settings, board_folder=str(tmp_path))
-    assert list(tmp_path.glob("events.out.tfevents.*"))
-    assert list(tmp_path.rglob("*.xplane.pb"))
+    seen: dict[str, list[int]] = {}
+    for path in tmp_path.glob("events.out.tfevents.*"):
+        for event in tf.compat.v1.train.summary_iterator(str(path)):
+            for value in event.summary.value:
+                seen.setdefault(value.tag, []).append(event.step)
+            if event.graph_def:
+                seen.setdefault("graph", []).append(event.step)
+    assert seen["epoch/loss"] == [4, 8, 12, 16]
+    assert seen["conv/kernel"] == [8, 16]
+    assert len(seen["graph"]) == 1
+    profile = profiling.read(profiling.find(tmp_path))
+    assert profile.steps == 4
+    assert profile.compute_ms > 0
+    assert any("Conv2D" in item.name for item in profile.operations)
 
 
 def test_a_session_can_be_changed_without_its_devices() -> None:

@@ -1,0 +1,85 @@
+"""Puts a scheduler together from an experiment.
+
+scheduler(experiment, workspace, print).forever()
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+from pipelines.config import Experiment
+from pipelines.retraining import observe
+from pipelines.retraining.chain import LocalChain
+from pipelines.retraining.notify import Notifier
+from pipelines.retraining.scheduler import Scheduler
+from pipelines.run import Progress
+from pipelines.runners.events import ENDED, RETRYING, Event
+from pipelines.workspace import Workspace
+
+
+class Lines:
+    """A run's progress as lines; implements `pipelines.run.Progress`."""
+
+    def __init__(self, tell: Callable[[str], None]) -> None:
+        self._tell = tell
+
+    def begun(self, run_id: str) -> None:
+        self._tell(f"  run {run_id}")
+
+    def loading(self) -> None:
+        return None
+
+    def planned(self, nodes: list[str]) -> None:
+        return None
+
+    def event(self, event: Event) -> None:
+        if event.state in (*ENDED, RETRYING):
+            self._tell(f"  {event.node} {event.state}")
+
+    def tick(self) -> None:
+        return None
+
+
+def scheduler(
+    experiment: Experiment,
+    workspace: Workspace,
+    tell: Callable[[str], None],
+    *,
+    looks_only: bool = False,
+    clock: Callable[[], float] = time.time,
+    sleep: Callable[[float], None] = time.sleep,
+) -> Scheduler:
+    """A scheduler of this machine.
+
+    Args:
+        experiment: what is trained, and when.
+        workspace: where.
+        tell: takes lines.
+        looks_only: never to run anything, so that drift is not measured.
+        clock: seconds since the epoch.
+        sleep: waits for so many seconds.
+
+    Raises:
+        ConfigError: a variable that should hold an address does not.
+    """
+    if not looks_only:
+        # Decisions go where runs are recorded.
+        workspace.settle(experiment.metadata)
+
+    def progress() -> Progress:
+        return Lines(tell)
+
+    drift: Any = observe.ignore_drift
+    if experiment.retraining.on_drift and not looks_only:
+        drift = observe.SpanDrift(experiment, workspace, progress)
+    notify = Notifier(
+        None if looks_only else experiment.retraining.notify,
+        experiment.name,
+        clock=clock,
+        sleep=sleep,
+        log=tell,
+    )
+    chain = LocalChain(experiment, workspace, progress, clock)
+    return Scheduler(experiment, workspace, chain, drift, notify, tell, clock=clock, sleep=sleep)

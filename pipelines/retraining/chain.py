@@ -1,0 +1,240 @@
+"""What a round does, on the real chain: implements `rounds.Chain`."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import tempfile
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from components import subprocesses
+from components.challenge import compare
+from components.errors import ServableError
+from components.serving import manifest
+from components.serving_pusher import root as serving_root
+from pipelines import config, operations, resuming, spans
+from pipelines.config import Experiment
+from pipelines.errors import InterruptedRunError, NodeFailedError
+from pipelines.inputs import SPLITS
+from pipelines.lineage import store as lineage
+from pipelines.lineage.store import Store
+from pipelines.retraining import watching
+from pipelines.retraining.ledger import Record
+from pipelines.retraining.policy import Span
+from pipelines.retraining.rounds import Trained
+from pipelines.run import Options, Outcome, Progress, run
+from pipelines.workspace import Workspace
+
+_JUDGED = "InfraValidator"
+_COMPARE_S = 3600.0
+_SERVED_S = 60.0
+
+
+class LocalChain:
+    """An experiment's chain in a workspace of this machine."""
+
+    def __init__(
+        self,
+        experiment: Experiment,
+        workspace: Workspace,
+        progress: Callable[[], Progress],
+        clock: Callable[[], float],
+    ) -> None:
+        """Args: `progress` makes what is told of each run; `clock` gives seconds since the epoch."""
+        self._experiment = experiment
+        self._workspace = workspace
+        self._progress = progress
+        self._clock = clock
+        self._root = workspace.serving_root(experiment.model_name)
+
+    def spans(self) -> list[Span]:
+        pattern = str(Path(self._experiment.data.path or "").expanduser())
+        if not spans.has_spans(pattern):
+            return []
+        data = self._experiment.data
+        chosen = spans.window(spans.find(pattern), span=data.span, count=data.window, pattern=pattern)
+        return [(item.span, item.version) for item in chosen]
+
+    def in_service(self) -> int:
+        return serving_root.in_service(self._root) or 0
+
+    def train(self, run_id: str, begun: Callable[[str], None], budget_s: float | None) -> Trained:
+        options = Options(to_node=_JUDGED)
+        with _within(budget_s):
+            outcome = self._run(options, run_id, begun)
+        return self._judged(outcome)
+
+    def _run(self, options: Options, run_id: str, begun: Callable[[str], None]) -> Outcome:
+        progress = _Telling(self._progress(), begun)
+        try:
+            if run_id and self._can_resume(run_id):
+                return resuming.resume(run_id, self._workspace, progress)
+            return run(self._experiment, self._workspace, options, progress)
+        finally:
+            progress.close()
+
+    def _can_resume(self, run_id: str) -> bool:
+        with Store(self._workspace.database) as store:
+            known = {record.run_id: record for record in store.runs()}
+        # One whose code or data have changed meanwhile cannot go on; what it finished is cached.
+        return run_id in known and resuming.is_unchanged(known[run_id], self._workspace)
+
+    def _judged(self, outcome: Outcome) -> Trained:
+        summary = outcome.summary
+        refusals = [f"evaluation: {sentence}" for sentence in summary.failures]
+        if summary.blessed is False and not refusals:
+            refusals.append("evaluation: not blessed")
+        if summary.infra_blessed is False:
+            refusals.append(f"infra validation: {summary.infra_message}")
+        servable = self._output(outcome.run_id, "Rewriter", "servable")
+        return Trained(servable.uri, self._serves(servable.id), refusals)
+
+    def _output(self, run_id: str, node: str, key: str) -> Any:
+        with Store(self._workspace.database) as store:
+            found = {item.node: item for item in store.nodes(run_id)}
+        if node not in found or not found[node].outputs.get(key):
+            raise NodeFailedError(f"The run has no output {key!r} of {node}", place=run_id)
+        return found[node].outputs[key][0]
+
+    def _serves(self, servable_id: int) -> bool:
+        folder = serving_root.folder_of(self._root, self.in_service())
+        if folder is None:
+            return False
+        with contextlib.suppress(ServableError):
+            return bool(manifest.read(folder).get("servable_id") == servable_id)
+        return False
+
+    def compare(self, record: Record) -> list[str]:
+        current = serving_root.folder_of(self._root, record.before)
+        if current is None:
+            return []  # nothing to compare with
+        settings = self._experiment.retraining
+        newest = self._output(record.run_id, "ExampleGen", "examples").uri
+        sets = {"newest data": (newest, ["test"])}
+        if settings.golden:
+            sets["golden set"] = (self._golden(settings.golden), list(SPLITS))
+        with tempfile.TemporaryDirectory() as scratch:
+            target = Path(scratch, "results.json")
+            task = compare.Task(
+                record.servable, str(current), sets, self._experiment.data.label, settings.slices, str(target)
+            )
+            try:
+                subprocesses.run(compare.compare, task, limits=subprocesses.Limits(seconds=_COMPARE_S))
+            except subprocesses.WorkerFailed as error:
+                raise NodeFailedError(
+                    f"The candidate could not be compared: {error}", place=str(current)
+                ) from error
+            results = compare.read(target)
+        limits = compare.Limits(settings.max_drop, settings.max_slice_drop, settings.confidence)
+        return compare.faults(results, limits)
+
+    def _golden(self, path: str) -> str:
+        """Examples of the golden set, read once: a chain of its own, as far as ExampleGen."""
+        raw = self._experiment.model_dump(mode="json")
+        raw["name"] = f"{self._experiment.name[:33]}-golden"
+        raw["data"] = {**raw["data"], "path": path, "source": None, "span": None, "window": 1}
+        progress = self._progress()
+        outcome = run(
+            config.from_mapping(raw),
+            self._workspace,
+            Options(to_node="ExampleGen"),
+            _Telling(progress, _nobody),
+        )
+        return str(self._output(outcome.run_id, "ExampleGen", "examples").uri)
+
+    def push(self, record: Record) -> int:
+        record.counts = asdict(self._sample() or watching.Sample())
+        outcome = self._run(Options(), "", _nobody)
+        if outcome.state == lineage.REFUSED or not outcome.summary.pushed_version:
+            raise NodeFailedError(
+                f"The candidate was not pushed: {outcome.summary.refusal or 'no version came of it'}",
+                place=outcome.run_id,
+            )
+        return int(outcome.summary.pushed_version)
+
+    def fault(self, record: Record) -> str:
+        watch = self._experiment.retraining.watch
+        if watch is None:
+            return ""
+        return watching.fault(watching.Sample(**record.counts), self._sample(), watch)
+
+    def _sample(self) -> watching.Sample | None:
+        watch, server = self._experiment.retraining.watch, self._experiment.push.server
+        url = (watch.url if watch else None) or (server.rest_url if server else None)
+        name = (server.model if server else None) or self._experiment.model_name
+        return watching.sample(url, name) if url else None
+
+    def roll_back(self, record: Record, reason: str) -> None:
+        target = record.before or None
+        operations.roll_back(self._workspace, self._experiment.model_name, target, reason, self._clock())
+
+
+class _Telling:
+    """Passes a run's progress on, and says when it has an id."""
+
+    def __init__(self, inner: Progress, begun: Callable[[str], None]) -> None:
+        self._inner = inner
+        self._begun = begun
+
+    def begun(self, run_id: str) -> None:
+        self._begun(run_id)
+        self._inner.begun(run_id)
+
+    def loading(self) -> None:
+        self._inner.loading()
+
+    def planned(self, nodes: list[str]) -> None:
+        self._inner.planned(nodes)
+
+    def event(self, event: Any) -> None:
+        self._inner.event(event)
+
+    def tick(self) -> None:
+        self._inner.tick()
+
+    def close(self) -> None:
+        close = getattr(self._inner, "close", None)
+        if close is not None:
+            close()
+
+
+def _nobody(run_id: str) -> None:
+    return None
+
+
+@contextlib.contextmanager
+def _within(budget_s: float | None) -> Iterator[None]:
+    """Ends what runs inside when its time is up, as a SIGTERM would.
+
+    Raises:
+        NodeFailedError: it was.
+    """
+    if budget_s is None:
+        yield
+        return
+    late = threading.Event()
+
+    def end() -> None:
+        late.set()
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    timer = threading.Timer(budget_s, end)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    except InterruptedRunError as error:
+        if not late.is_set():
+            raise
+        raise NodeFailedError(
+            f"The round took longer than its {budget_s / 60:g} minutes",
+            place=error.place,
+            remedy="Raise retraining.budget_minutes; finished nodes are cached.",
+        ) from error
+    finally:
+        timer.cancel()

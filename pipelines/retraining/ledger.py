@@ -1,0 +1,222 @@
+"""What retraining remembers: rounds, since when, and who is at it.
+
+    with ledger.held():                      # one scheduler at a time carries out a round
+        record = ledger.open(trigger, reason, now)
+        ledger.save(record)
+
+A file per round in `<workspace>/retraining/<experiment>/`, written whole or
+not at all, so that a killed round goes on where it was; and an execution per
+decision in ML Metadata, which is what history and lineage are read from.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from pipelines import leases
+from pipelines.errors import WorkspaceError
+from pipelines.lineage.store import RETRAINING, Store
+from pipelines.retraining.policy import FINAL, Outcome, Round, Span
+from pipelines.workspace import Workspace
+
+Phase = Literal["training", "comparing", "pushing", "watching", "ended"]
+
+_SETUP = "setup.json"
+
+
+@dataclass
+class Record:
+    """A round.
+
+    Attributes:
+        trigger: id of its cause.
+        reason: in words.
+        began: of the first attempt, in seconds since the epoch.
+        attempts: how often it was begun.
+        phase: where it is.
+        execution_id: of its decision in ML Metadata.
+        run_id: of the training run.
+        servable: folder of the candidate.
+        spans: what it sees, as (span, version).
+        before: version in service when it began; 0 for none.
+        version: that was pushed; 0 for none.
+        watched_from: when the version went into service.
+        counts: the server's, from before it did; see `watching.Sample`.
+        outcome: empty while it goes on.
+        detail: what came of it, in words.
+        ended: of the last attempt.
+    """
+
+    trigger: str
+    reason: str
+    began: float
+    attempts: int = 1
+    phase: Phase = "training"
+    execution_id: int = 0
+    run_id: str = ""
+    servable: str = ""
+    spans: list[Span] = field(default_factory=list)
+    before: int = 0
+    version: int = 0
+    watched_from: float = 0.0
+    counts: dict[str, float] = field(default_factory=dict)
+    outcome: Outcome = ""
+    detail: str = ""
+    ended: float = 0.0
+
+    def as_round(self) -> Round:
+        return Round(self.trigger, self.outcome, self.ended, frozenset(self.spans))
+
+
+class Ledger:
+    """The rounds of one experiment."""
+
+    def __init__(self, workspace: Workspace, experiment: str) -> None:
+        self._workspace = workspace
+        self._experiment = experiment
+        self._folder = workspace.root / "retraining" / experiment
+        self._rounds = self._folder / "rounds"
+
+    def began(self, now: float) -> float:
+        """When retraining was set up here; notes `now` at the first call."""
+        return float(self._setup(now)["began"])
+
+    def reset(self, now: float) -> None:
+        """Failures until now no longer count."""
+        self._write(self._folder / _SETUP, json.dumps({**self._setup(now), "reset": now}))
+
+    def records(self) -> list[Record]:
+        """All rounds, in the order of their beginnings.
+
+        Raises:
+            WorkspaceError: one cannot be read.
+        """
+        found = [self._read(path) for path in sorted(self._rounds.glob("*.json"))]
+        return sorted(found, key=lambda record: (record.began, record.trigger))
+
+    def unfinished(self) -> Record | None:
+        """The round that was begun and has not ended."""
+        return next((record for record in self.records() if not record.outcome), None)
+
+    def failures(self) -> list[Record]:
+        """Rounds that failed in a row since the last that did not, or the last reset."""
+        since = float(self._setup(0.0).get("reset", 0.0))
+        ended = sorted((item for item in self.records() if item.outcome), key=lambda item: item.ended)
+        row: list[Record] = []
+        for record in ended:
+            if record.outcome != "failed":
+                row = []
+            elif record.ended > since:
+                # A round that failed n times counts n times.
+                row += [record] * record.attempts
+        return row
+
+    def find(self, trigger: str) -> Record | None:
+        path = self._path(trigger)
+        return self._read(path) if path.exists() else None
+
+    def open(self, trigger: str, reason: str, now: float) -> Record:
+        """Begins a round, or another attempt at one that failed."""
+        record = self.find(trigger)
+        if record is None:
+            record = Record(trigger, reason, now)
+        elif record.outcome == "failed":
+            record.attempts += 1
+            record.outcome, record.detail, record.phase = "", "", "training"
+        record.execution_id = self._decide(record, "run")
+        self.save(record)
+        return record
+
+    def skip(self, trigger: str, reason: str, now: float) -> Record:
+        """Notes that a cause is passed over."""
+        record = Record(trigger, reason, now, phase="ended", outcome="skipped", ended=now, detail=reason)
+        record.execution_id = self._decide(record, "skip")
+        self._end_decision(record)
+        self.save(record)
+        return record
+
+    def end(self, record: Record, outcome: Outcome, detail: str, now: float) -> None:
+        """Ends a round; the file last, so that one that is cut short here ends again."""
+        record.outcome, record.detail, record.ended, record.phase = outcome, detail, now, "ended"
+        self._end_decision(record)
+        self.save(record)
+
+    def save(self, record: Record) -> None:
+        self._write(self._path(record.trigger), json.dumps(asdict(record), indent=1))
+
+    @contextlib.contextmanager
+    def held(self) -> Iterator[leases.Lease]:
+        """One scheduler at a time; goes with the process that holds it, however that ends.
+
+        Raises:
+            WorkspaceError: another scheduler is at work.
+        """
+        self._folder.mkdir(parents=True, exist_ok=True)
+        with contextlib.ExitStack() as stack:
+            try:
+                lease = stack.enter_context(leases.taken(self._folder, wait_s=0.0))
+            except WorkspaceError as error:
+                raise WorkspaceError(
+                    f"Another scheduler retrains {self._experiment!r}",
+                    place=leases.describe(self._folder),
+                    remedy="Wait for it, or end it.",
+                ) from error
+            yield lease
+
+    def _decide(self, record: Record, action: str) -> int:
+        properties: dict[str, str | int | float] = {
+            "experiment": self._experiment,
+            "action": action,
+            "trigger": record.trigger,
+            "reason": record.reason,
+            "at": record.began,
+            "attempt": record.attempts,
+        }
+        with Store(self._workspace.database) as store:
+            return store.begin_operation(RETRAINING, properties, {})
+
+    def _end_decision(self, record: Record) -> None:
+        told: dict[str, str | int | float] = {
+            "outcome": record.outcome,
+            "detail": record.detail,
+            "run": record.run_id,
+            "version": record.version,
+            "ended": record.ended,
+        }
+        with Store(self._workspace.database) as store:
+            store.annotate_execution(record.execution_id, told)
+            store.end_operation(record.execution_id, ok=record.outcome in FINAL)
+
+    def _setup(self, now: float) -> dict[str, float]:
+        path = self._folder / _SETUP
+        if not path.exists():
+            if not now:
+                return {}
+            self._write(path, json.dumps({"began": now}))
+        return dict(json.loads(path.read_text()))
+
+    def _path(self, trigger: str) -> Path:
+        return self._rounds / f"{re.sub(r'[^A-Za-z0-9._-]', '-', trigger)}.json"
+
+    def _read(self, path: Path) -> Record:
+        try:
+            raw = json.loads(path.read_text())
+            return Record(**{**raw, "spans": [(span, version) for span, version in raw["spans"]]})
+        except (OSError, ValueError, TypeError, KeyError) as error:
+            raise WorkspaceError(
+                f"A round's record cannot be read: {error}",
+                place=str(path),
+                remedy="Move it away: its cause is then dealt with once more.",
+            ) from error
+
+    def _write(self, path: Path, text: str) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        scratch = path.with_name(f".{path.name}.part")
+        scratch.write_text(text)
+        scratch.replace(path)

@@ -1,0 +1,143 @@
+"""What a scheduler knows when it decides: spans, rounds, the model in service, drift, outcomes.
+
+state = observe(experiment, workspace, ledger, drift, now)
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from components import subprocesses
+from components.data_gate import between
+from components.serving_pusher import root as serving_root
+from pipelines import config, spans
+from pipelines.config import Experiment
+from pipelines.errors import HeadraceError
+from pipelines.lineage import query
+from pipelines.lineage.open import record_of
+from pipelines.lineage.source import Push
+from pipelines.lineage.view import RunView, view
+from pipelines.retraining import feedback
+from pipelines.retraining.ledger import Ledger
+from pipelines.retraining.policy import Serving, Span, State
+from pipelines.run import Options, Progress, run
+from pipelines.workspace import Workspace
+
+Drift = Callable[[Span, "RunView | None"], Sequence[str] | None]
+"""(newest span, run of the version in service) -> what has moved too far, or None."""
+
+
+def observe(experiment: Experiment, workspace: Workspace, ledger: Ledger, drift: Drift, now: float) -> State:
+    """Gathers what `policy.decide` goes by; reads statistics of a new span where drift is watched."""
+    pattern = str(Path(experiment.data.path or "").expanduser())
+    found = spans.find(pattern) if spans.has_spans(pattern) else []
+    present = sorted({(item.span, item.version) for item in found})
+    push, seen = _in_service(workspace, experiment.model_name)
+    live = experiment.retraining.live
+    correct, outcomes = (
+        feedback.recent(workspace, experiment.model_name, push.version, live.outcomes)
+        if live is not None and push is not None
+        else (0, 0)
+    )
+    watches_drift = experiment.retraining.on_drift and bool(present)
+    return State(
+        began=ledger.began(now),
+        spans=present,
+        window=experiment.data.window,
+        rounds=[record.as_round() for record in ledger.records()],
+        failures=[record.as_round() for record in ledger.failures()],
+        serving=Serving(push.version, push.at) if push else None,
+        trained_on=_trained_on(seen, pattern, present),
+        drift=drift(present[-1], seen) if watches_drift else None,
+        correct=correct,
+        outcomes=outcomes,
+    )
+
+
+def _in_service(workspace: Workspace, model: str) -> tuple[Push | None, RunView | None]:
+    """The version in service, and the run that made it."""
+    if not workspace.database.is_there():
+        return None, None
+    number = serving_root.in_service(workspace.serving_root(model))
+    if number is None:
+        return None, None
+    with record_of(workspace) as source, contextlib.suppress(HeadraceError):
+        push = query.find_push(source, model, str(number))
+        return push, view(source, query.run_of(source, push))
+    return None, None
+
+
+def _trained_on(seen: RunView | None, pattern: str, present: Sequence[Span]) -> frozenset[Span]:
+    """Spans and versions of the files behind a run."""
+    if seen is None or not present:
+        return frozenset()
+    files = {item.path: (item.span, item.version) for item in spans.find(pattern)}
+    folders = {str(path): span for path, span in files.items()}
+    found = set()
+    for artifact in seen.input_files:
+        path = Path(artifact.uri)
+        for candidate in (path, *path.parents):
+            if str(candidate) in folders:
+                found.add(folders[str(candidate)])
+                break
+    return frozenset(found)
+
+
+class SpanDrift:
+    """Distance of a span from the data behind the model in service; each span is looked at once.
+
+    Args:
+        experiment: whose data it is.
+        workspace: where its statistics are kept.
+        progress: makes what is told of the run that takes them.
+    """
+
+    def __init__(
+        self, experiment: Experiment, workspace: Workspace, progress: Callable[[], Progress]
+    ) -> None:
+        self._experiment = experiment
+        self._workspace = workspace
+        self._progress = progress
+        self._known: dict[tuple[Span, str], Sequence[str] | None] = {}
+
+    def __call__(self, newest: Span, serving: RunView | None) -> Sequence[str] | None:
+        if serving is None:
+            return None
+        key = (newest, serving.run.run_id)
+        if key not in self._known:
+            self._known[key] = self._measure(newest, serving)
+        return self._known[key]
+
+    def _measure(self, newest: Span, serving: RunView) -> Sequence[str] | None:
+        before = serving.output("StatisticsGen", "statistics")
+        schema = serving.output("SchemaGen", "schema")
+        if before is None or schema is None:
+            return None
+        raw = self._experiment.model_dump(mode="json")
+        raw["name"] = f"{self._experiment.name[:35]}-span"
+        raw["data"] = {**raw["data"], "span": newest[0], "window": 1}
+        try:
+            outcome = run(
+                config.from_mapping(raw), self._workspace, Options(to_node="StatisticsGen"), self._progress()
+            )
+        except HeadraceError:
+            return None  # bad data is the round's to name
+        with record_of(self._workspace) as source:
+            seen = view(source, query.find_run(source, outcome.run_id))
+        now = seen.output("StatisticsGen", "statistics")
+        return _moved(now.uri, before.uri, schema.uri, self._experiment) if now else None
+
+
+def _moved(now: str, before: str, schema: str, experiment: Experiment) -> list[str] | None:
+    limits = experiment.retraining.drift
+    try:
+        return between.moved(now, before, schema, limits.default, limits.features)
+    except subprocesses.WorkerFailed:
+        return None
+
+
+def ignore_drift(newest: Span, serving: Any) -> None:
+    """For schedules that do not watch it."""

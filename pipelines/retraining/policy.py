@@ -1,0 +1,266 @@
+"""Whether to train again: a pure function of settings, what is known, and the time.
+
+    decision = decide(settings, state, now)
+    decision.action, decision.trigger, decision.reason, decision.until
+
+Triggers are asked in the order of `_TRIGGERS`; the first that is due and was
+not dealt with decides. A trigger's id says what it was about, so that nothing
+is done twice for one cause, by one scheduler or two.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Literal
+
+from scipy import stats
+
+from pipelines.retraining import ticks
+from pipelines.retraining.settings import Backoff, Retraining
+
+Action = Literal["run", "skip", "wait"]
+Outcome = Literal["promoted", "unchanged", "refused", "bad_data", "rolled_back", "skipped", "failed", ""]
+
+FINAL = ("promoted", "unchanged", "refused", "bad_data", "rolled_back", "skipped")
+"""Outcomes after which a trigger is dealt with; a failure is tried again."""
+
+_DAY_S = 86_400.0
+_MINUTE_S = 60.0
+_LOOK_S = 300.0
+"""How long a scheduler waits at most before it looks for new spans again."""
+
+Span = tuple[int, int]
+"""Span and version."""
+
+
+@dataclass(frozen=True)
+class Serving:
+    """The version in service.
+
+    Attributes:
+        version: its number.
+        pushed_at: seconds since the epoch.
+    """
+
+    version: int
+    pushed_at: float
+
+
+@dataclass(frozen=True)
+class Round:
+    """A round as it was recorded.
+
+    Attributes:
+        trigger: id of its cause.
+        outcome: empty while it goes on.
+        ended: seconds since the epoch; of the last attempt.
+        spans: what it saw.
+    """
+
+    trigger: str
+    outcome: Outcome
+    ended: float
+    spans: frozenset[Span] = frozenset()
+
+
+@dataclass(frozen=True)
+class State:
+    """What is known.
+
+    Attributes:
+        began: when retraining was set up, in seconds since the epoch; ticks before it are nobody's.
+        spans: those present, ascending; empty where the data has none.
+        window: so many of the newest are trained on.
+        rounds: in the order of their ends.
+        failures: rounds that failed in a row, the newest last.
+        serving: the version in service; None where there is none.
+        trained_on: spans behind the version in service.
+        drift: what has moved too far in the newest span, in sentences; None where nobody looked.
+        correct: outcomes of the version in service that were right, of the newest `outcomes`.
+        outcomes: how many there are.
+    """
+
+    began: float
+    spans: Sequence[Span] = ()
+    window: int = 1
+    rounds: Sequence[Round] = ()
+    failures: Sequence[Round] = ()
+    serving: Serving | None = None
+    trained_on: frozenset[Span] = frozenset()
+    drift: Sequence[str] | None = None
+    correct: int = 0
+    outcomes: int = 0
+
+    @property
+    def newest(self) -> Span | None:
+        return max(self.spans, default=None)
+
+    def dealt_with(self, trigger: str) -> bool:
+        return any(item.trigger == trigger and item.outcome in FINAL for item in self.rounds)
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What to do.
+
+    Attributes:
+        action: run a round, note that a cause is passed over, or wait.
+        reason: in words.
+        trigger: id of the cause; empty for `wait`.
+        until: when to decide again at the latest, in seconds since the epoch.
+    """
+
+    action: Action
+    reason: str
+    trigger: str = ""
+    until: float = 0.0
+
+
+def decide(settings: Retraining, state: State, now: float) -> Decision:
+    """What to do now; the same for the same arguments."""
+    until = _next_look(settings, now)
+    resting = _resting(settings.backoff, state, now)
+    if resting is not None:
+        return resting
+    for ask in _TRIGGERS:
+        found = ask(settings, state, now)
+        if found is not None and not state.dealt_with(found.trigger):
+            return Decision(found.action, found.reason, found.trigger, until)
+    return Decision("wait", _nothing(settings, state, now), until=until)
+
+
+def delay_s(backoff: Backoff, failures: Sequence[Round]) -> float:
+    """Seconds to wait after failures in a row; the same for the same failures."""
+    minutes = min(backoff.first_minutes * backoff.factor ** (len(failures) - 1), backoff.max_minutes)
+    # From the trigger's name, not from chance: a decision has to be repeatable.
+    digest = hashlib.sha256(f"{failures[-1].trigger}/{len(failures)}".encode()).digest()
+    return minutes * _MINUTE_S * (1.0 + backoff.jitter * digest[0] / 255.0)
+
+
+def _resting(backoff: Backoff, state: State, now: float) -> Decision | None:
+    if not state.failures:
+        return None
+    if len(state.failures) >= backoff.stop_after:
+        return Decision(
+            "wait",
+            f"stopped after {len(state.failures)} failures in a row; `headrace retrain reset` goes on",
+            until=now + _DAY_S,
+        )
+    until = state.failures[-1].ended + delay_s(backoff, state.failures)
+    if now < until:
+        return Decision(
+            "wait", f"{len(state.failures)} failures in a row; again at {_iso(until)}", until=until
+        )
+    return None
+
+
+def _new_span(settings: Retraining, state: State, now: float) -> Decision | None:
+    if not settings.on_new_span or not state.spans:
+        return None
+    seen = set(state.trained_on).union(*(item.spans for item in state.rounds if item.outcome in FINAL))
+    fresh = [span for span in state.spans if span not in seen]
+    if not fresh:
+        return None
+    newest = fresh[-1]
+    oldest_used = sorted({number for number, _ in state.spans})[-state.window :][0]
+    trigger = f"span-{newest[0]}v{newest[1]}"
+    if newest[0] < oldest_used:
+        reason = f"{_name(newest)} arrived late, and lies before the {state.window} spans that are trained on"
+        return Decision("skip", reason, trigger)
+    late = newest != state.newest
+    others = f" and {len(fresh) - 1} more" if len(fresh) > 1 else ""
+    return Decision("run", f"new: {_name(newest)}{others}{', which arrived late' if late else ''}", trigger)
+
+
+def _drift(settings: Retraining, state: State, now: float) -> Decision | None:
+    if not settings.on_drift or not state.drift or state.newest is None:
+        return None
+    more = f" and {len(state.drift) - 1} more" if len(state.drift) > 1 else ""
+    return Decision("run", f"{state.drift[0]}{more}", f"drift-{state.newest[0]}v{state.newest[1]}")
+
+
+def _live(settings: Retraining, state: State, now: float) -> Decision | None:
+    live = settings.live
+    if live is None or state.serving is None or state.outcomes < live.outcomes:
+        return None
+    best = accuracy_upper_bound(state.correct, state.outcomes, settings.confidence)
+    if best >= live.min_accuracy:
+        return None
+    reason = (
+        f"of the last {state.outcomes} outcomes {state.correct / state.outcomes:.1%} were right, at best "
+        f"{best:.1%}; {live.min_accuracy:.1%} is wanted"
+    )
+    return Decision("run", reason, f"live-v{state.serving.version}{_at_span(state)}")
+
+
+def _age(settings: Retraining, state: State, now: float) -> Decision | None:
+    if settings.max_age_days is None or state.serving is None:
+        return None
+    age = (now - state.serving.pushed_at) / _DAY_S
+    if age <= settings.max_age_days:
+        return None
+    reason = f"version {state.serving.version} is {age:.1f} days old; at most {settings.max_age_days:g}"
+    return Decision("run", reason, f"age-v{state.serving.version}{_at_span(state)}")
+
+
+def _cron(settings: Retraining, state: State, now: float) -> Decision | None:
+    if settings.every is None:
+        return None
+    tick = ticks.last_tick(settings.every, settings.timezone, now)
+    if tick <= state.began:
+        return None
+    trigger = f"cron-{_iso(tick)}"
+    late = now - tick > settings.grace_minutes * _MINUTE_S
+    if late and settings.missed == "skip":
+        return Decision("skip", f"the tick at {_iso(tick)} was missed", trigger)
+    return Decision("run", f"{'made up for: ' if late else ''}the tick at {_iso(tick)}", trigger)
+
+
+_TRIGGERS: Sequence[Callable[[Retraining, State, float], Decision | None]] = (
+    _new_span,
+    _drift,
+    _live,
+    _age,
+    _cron,
+)
+
+
+def accuracy_upper_bound(correct: int, total: int, confidence: float) -> float:
+    """Exact upper bound of a share (Clopper and Pearson, 1934)."""
+    if correct >= total:
+        return 1.0
+    return float(stats.beta.ppf(confidence, correct + 1, total - correct))
+
+
+def _next_look(settings: Retraining, now: float) -> float:
+    look = now + _LOOK_S
+    if settings.every is None:
+        return look
+    tick = ticks.next_tick(settings.every, settings.timezone, now)
+    watches_data = settings.on_new_span or settings.on_drift or settings.live or settings.max_age_days
+    return min(tick, look) if watches_data else tick
+
+
+def _nothing(settings: Retraining, state: State, now: float) -> str:
+    told = [f"{len(state.spans)} spans, all used"] if settings.on_new_span and state.spans else []
+    if settings.on_drift:
+        told.append("nothing has moved too far" if state.drift is not None else "no span to compare")
+    if settings.every is not None:
+        told.append(f"next tick at {_iso(ticks.next_tick(settings.every, settings.timezone, now))}")
+    return "nothing is due" + (f": {'; '.join(told)}" if told else "")
+
+
+def _at_span(state: State) -> str:
+    """New data is a new chance: the same cause counts anew with it."""
+    return f"-span-{state.newest[0]}v{state.newest[1]}" if state.newest else ""
+
+
+def _name(span: Span) -> str:
+    return f"span {span[0]}" + (f", version {span[1]}" if span[1] else "")
+
+
+def _iso(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%MZ")

@@ -1,0 +1,185 @@
+"""A round: train, compare, promote, watch; each step recorded before the next begins.
+
+    carry_out(record, desk)
+
+A round that was killed is carried out again from the step it was in: training
+goes on in its run, comparing is repeated, pushing finds what is in service
+already, watching goes on for what is left of its time. What the steps do
+stands behind `Chain`, so that this file is the order of things and nothing else.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from pipelines.errors import HeadraceError, InputError, InterruptedRunError
+from pipelines.retraining.ledger import Ledger, Record
+from pipelines.retraining.policy import Outcome, Span
+from pipelines.retraining.settings import Retraining
+
+Notify = Callable[[str, Record], None]
+
+
+@dataclass(frozen=True)
+class Trained:
+    """What came of a training run.
+
+    Attributes:
+        servable: folder of the candidate.
+        in_service: whether it is the very one that is in service.
+        refusals: why evaluation or infra validation refused it, in sentences.
+    """
+
+    servable: str
+    in_service: bool = False
+    refusals: Sequence[str] = ()
+
+
+class Chain(Protocol):
+    """What a round does, on one experiment in one workspace."""
+
+    def spans(self) -> list[Span]:
+        """What the experiment would read now."""
+        ...
+
+    def train(self, run_id: str, begun: Callable[[str], None], budget_s: float | None) -> Trained:
+        """The chain as far as InfraValidator; goes on with `run_id` where one is given."""
+        ...
+
+    def compare(self, record: Record) -> list[str]:
+        """Why the candidate is worse than what is in service, in sentences; empty where it is not."""
+        ...
+
+    def push(self, record: Record) -> int:
+        """Puts the candidate in service; returns its version."""
+        ...
+
+    def in_service(self) -> int:
+        """The version in service; 0 for none."""
+        ...
+
+    def fault(self, record: Record) -> str:
+        """What is wrong with the version in service since it was promoted; empty for nothing."""
+        ...
+
+    def roll_back(self, record: Record, reason: str) -> None:
+        """Puts the version from before the round back in service."""
+        ...
+
+
+@dataclass(frozen=True)
+class Desk:
+    """What a round is carried out with."""
+
+    chain: Chain
+    ledger: Ledger
+    settings: Retraining
+    notify: Notify
+    clock: Callable[[], float] = time.time
+    sleep: Callable[[float], None] = time.sleep
+    tick: Callable[[], None] = field(default=lambda: None)
+
+
+def carry_out(record: Record, desk: Desk) -> None:
+    """Takes a round from the phase it is in to its end.
+
+    Raises:
+        InterruptedRunError: it was interrupted, and goes on at the next call.
+    """
+    try:
+        while not record.outcome:
+            _PHASES[record.phase](record, desk)
+    except (InterruptedRunError, KeyboardInterrupt):
+        raise
+    except InputError as error:
+        # Data that cannot be used is a finding, not a failure: trying again would find it again.
+        _end(record, desk, "bad_data", f"{error.headline} [{error.place}]")
+    except HeadraceError as error:
+        _end(record, desk, "failed", f"{error.headline} [{error.place}]")
+
+
+def _train(record: Record, desk: Desk) -> None:
+    record.spans = desk.chain.spans()
+    record.before = desk.chain.in_service()
+    desk.ledger.save(record)
+
+    def begun(run_id: str) -> None:
+        record.run_id = run_id
+        desk.ledger.save(record)
+
+    budget = desk.settings.budget_minutes
+    trained = desk.chain.train(record.run_id, begun, None if budget is None else 60.0 * budget)
+    if trained.in_service:
+        _end(record, desk, "unchanged", "the same model came out as is in service")
+    elif trained.refusals:
+        _end(record, desk, "refused", "; ".join(trained.refusals))
+    else:
+        record.servable = trained.servable
+        _go_on(record, desk, "comparing")
+
+
+def _compare(record: Record, desk: Desk) -> None:
+    faults = desk.chain.compare(record)
+    if faults:
+        _end(record, desk, "refused", "; ".join(faults))
+    else:
+        _go_on(record, desk, "pushing")
+
+
+def _push(record: Record, desk: Desk) -> None:
+    record.version = desk.chain.push(record)
+    record.watched_from = desk.clock()
+    _go_on(record, desk, "watching")
+    desk.notify("promotion", record)
+
+
+def _watch(record: Record, desk: Desk) -> None:
+    watch = desk.settings.watch
+    until = record.watched_from + (60.0 * watch.minutes if watch else 0.0)
+    while watch is not None:
+        fault = desk.chain.fault(record)
+        if desk.chain.in_service() != record.version:
+            _end(record, desk, "rolled_back", "another version was put in service meanwhile")
+            return
+        if fault:
+            desk.chain.roll_back(record, fault)
+            _end(record, desk, "rolled_back", fault)
+            return
+        left = until - desk.clock()
+        if left <= 0:
+            break
+        desk.tick()
+        desk.sleep(min(watch.every_s, left))
+    against = f" instead of {record.before}" if record.before else ""
+    _end(record, desk, "promoted", f"version {record.version} is in service{against}")
+
+
+_PHASES: dict[str, Callable[[Record, Desk], None]] = {
+    "training": _train,
+    "comparing": _compare,
+    "pushing": _push,
+    "watching": _watch,
+}
+
+_EVENTS: dict[Outcome, str] = {
+    "failed": "failure",
+    "bad_data": "refusal",
+    "refused": "refusal",
+    "rolled_back": "rollback",
+}
+
+
+def _go_on(record: Record, desk: Desk, phase: str) -> None:
+    record.phase = phase  # type: ignore[assignment]
+    desk.ledger.save(record)
+
+
+def _end(record: Record, desk: Desk, outcome: Outcome, detail: str) -> None:
+    if outcome == "failed":
+        record.run_id = ""  # the next attempt begins anew, with what is cached
+    desk.ledger.end(record, outcome, detail, desk.clock())
+    if outcome in _EVENTS:
+        desk.notify(_EVENTS[outcome], record)

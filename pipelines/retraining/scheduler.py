@@ -1,0 +1,134 @@
+"""The loop around the policy: look, decide, carry out, wait.
+
+    scheduler.once()                  # one decision, carried out
+    scheduler.forever()               # until it is interrupted
+
+Whatever it knows lies in the workspace, so that it may be killed at any time
+and started anew, by itself or by a cron job.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from pipelines import recovery
+from pipelines.config import Experiment
+from pipelines.errors import WorkspaceError
+from pipelines.retraining import observe, policy, rounds
+from pipelines.retraining.ledger import Ledger, Record
+from pipelines.retraining.policy import Decision
+from pipelines.retraining.rounds import Chain, Desk, Notify
+from pipelines.workspace import Workspace
+
+_POLL_S = 5.0
+"""How often a waiting scheduler gives a sign of life."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """What one look came to: a decision, and the round it led to, if any."""
+
+    decision: Decision
+    record: Record | None = None
+
+
+@dataclass(frozen=True)
+class Scheduler:
+    """Retrains one experiment in one workspace.
+
+    Attributes:
+        experiment: what is trained, and when.
+        workspace: where.
+        chain: what a round does.
+        drift: how far a span has moved.
+        notify: who is told.
+        tell: takes lines about what is decided.
+        clock: seconds since the epoch.
+        sleep: waits for so many seconds.
+    """
+
+    experiment: Experiment
+    workspace: Workspace
+    chain: Chain
+    drift: observe.Drift
+    notify: Notify
+    tell: Callable[[str], None]
+    clock: Callable[[], float] = time.time
+    sleep: Callable[[float], None] = time.sleep
+
+    @property
+    def ledger(self) -> Ledger:
+        return Ledger(self.workspace, self.experiment.name)
+
+    def look(self) -> Decision:
+        """What would be done now; nothing is changed."""
+        now = self.clock()
+        state = observe.observe(self.experiment, self.workspace, self.ledger, self.drift, now)
+        return policy.decide(self.experiment.retraining, state, now)
+
+    def once(self) -> Step:
+        """Decides, and carries out what was decided; first of all a round that was cut short.
+
+        Raises:
+            WorkspaceError: another scheduler is at work.
+        """
+        ledger = self.ledger
+        with ledger.held() as lease:
+            recovery.settle_dead(self.workspace)
+            unfinished = ledger.unfinished()
+            if unfinished is not None:
+                decision = Decision("run", f"goes on: {unfinished.reason}", unfinished.trigger)
+                self._carry_out(unfinished, decision, lease.beat)
+                return Step(decision, unfinished)
+            decision = self.look()
+            if decision.action == "wait":
+                return Step(decision)
+            now = self.clock()
+            if decision.action == "skip":
+                self.tell(f"skipped: {decision.reason}")
+                return Step(decision, ledger.skip(decision.trigger, decision.reason, now))
+            record = ledger.open(decision.trigger, decision.reason, now)
+            self._carry_out(record, decision, lease.beat)
+            return Step(decision, record)
+
+    def forever(self) -> None:
+        """Decides again and again, and waits in between for what comes next."""
+        said = ""
+        while True:
+            try:
+                decision = self.once().decision
+            except WorkspaceError as error:
+                decision = Decision("wait", f"{error.headline} [{error.place}]", until=self.clock() + 60.0)
+            if decision.action != "wait":
+                said = ""
+                continue
+            if decision.reason != said:
+                said = decision.reason
+                self.tell(f"waiting: {said}")
+            self._wait(decision.until)
+
+    def _wait(self, until: float) -> None:
+        while (left := until - self.clock()) > 0:
+            self.sleep(min(left, _POLL_S))
+
+    def _carry_out(self, record: Record, decision: Decision, beat: Callable[[], None]) -> None:
+        self.tell(f"round {record.trigger}: {decision.reason}")
+        desk = Desk(
+            self.chain,
+            self.ledger,
+            self.experiment.retraining,
+            self.notify,
+            clock=self.clock,
+            sleep=self.sleep,
+            tick=beat,
+        )
+        rounds.carry_out(record, desk)
+        self.tell(f"round {record.trigger}: {record.outcome}: {record.detail}")
+        self._tell_when_stopped(record)
+
+    def _tell_when_stopped(self, record: Record) -> None:
+        limit = self.experiment.retraining.backoff.stop_after
+        if record.outcome == "failed" and len(self.ledger.failures()) == limit:
+            self.notify("stopped", replace(record, detail=f"{limit} failures in a row: {record.detail}"))

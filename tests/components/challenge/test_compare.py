@@ -1,0 +1,46 @@
+"""A candidate beside the model in service: what is refused, by bounds."""
+
+from __future__ import annotations
+
+import pytest
+
+from components.challenge.compare import Limits, Result, faults
+
+LIMITS = Limits(max_drop=2.0, max_slice_drop=5.0, confidence=0.95)
+
+
+def result(part: str = "all", examples: int = 1000, wrong: int = 0, right: int = 0) -> Result:
+    current = 0.9
+    return Result(
+        "newest data", part, examples, current + (right - wrong) / max(examples, 1), current, wrong, right
+    )
+
+
+@pytest.mark.parametrize(
+    ("found", "said"),
+    [
+        (result(), ""),
+        (result(wrong=10, right=30), ""),
+        (result(wrong=60, right=20), "on the newest data it is worse: it loses"),
+        (result(wrong=45, right=33), "it may lose up to"),
+        (result(examples=40), "it may lose up to"),
+        (result(examples=0), "there are no examples"),
+        (result("day=Sunday", examples=20), ""),
+        (result("day=Sunday", examples=20, wrong=9), "on the newest data, day=Sunday it is worse"),
+        (result("day=Sunday", examples=300, wrong=20, right=14), "it may lose up to"),
+        (result("day=Sunday", examples=0), ""),
+    ],
+)
+def test_what_is_refused(found, said) -> None:
+    told = faults([found], LIMITS)
+    assert bool(told) == bool(said)
+    assert said in " ".join(told)
+
+
+def test_numbers_are_compared_by_their_errors() -> None:
+    fine = Result("golden set", "all", 500, 1.0, 1.0, rise=0.1, rise_error=0.5)
+    worse = Result("golden set", "all", 500, 1.2, 1.0, rise=20.0, rise_error=2.0)
+    unsure = Result("golden set", "all", 9, 1.0, 1.0, rise=0.0, rise_error=30.0)
+    assert faults([fine], LIMITS) == []
+    assert "on the golden set it is worse: it loses 16.7 to 23.3 percent" in faults([worse], LIMITS)[0]
+    assert "may lose up to 49.3 percent of error" in faults([unsure], LIMITS)[0]

@@ -1,0 +1,210 @@
+"""What a round stands on: notifications, a server's metrics, outcomes, and what starts it by itself."""
+
+from __future__ import annotations
+
+import json
+import sys
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+
+import kubernetes_validate
+import pytest
+import yaml
+
+from components.serving.server.metrics import Metrics
+from pipelines.cli.main import cli
+from pipelines.errors import ConfigError, HeadraceError, InputError
+from pipelines.retraining import feedback, watching
+from pipelines.retraining.install import Job, cron_job, systemd_unit
+from pipelines.retraining.ledger import Record
+from pipelines.retraining.notify import Notifier
+from pipelines.retraining.settings import Notifications, Watch
+from pipelines.retraining.watching import Sample
+from pipelines.workspace import Workspace
+
+RECORD = Record(
+    "span-4v0", "new: span 4", 100.0, outcome="promoted", detail="version 3 is in service", version=3
+)
+
+
+class Hook(BaseHTTPRequestHandler):
+    received: list[dict[str, object]] = []
+    answers: list[int] = []
+
+    def do_POST(self) -> None:
+        self.received.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+        self.send_response(self.answers.pop(0) if self.answers else 200)
+        self.end_headers()
+
+    def log_message(self, *arguments: object) -> None:
+        return None
+
+
+@pytest.fixture
+def hook(monkeypatch) -> Iterator[type[Hook]]:
+    Hook.received, Hook.answers = [], []
+    server = HTTPServer(("127.0.0.1", 0), Hook)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    monkeypatch.setenv("RETRAIN_HOOK", f"http://127.0.0.1:{server.server_port}/a-secret-path")
+    yield Hook
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+def notifier(slept: list[float], log: list[str], **settings: object) -> Notifier:
+    chosen = Notifications.model_validate(settings)
+    return Notifier(chosen, "trips", clock=lambda: 7.0, sleep=slept.append, log=log.append)
+
+
+def test_a_webhook_gets_text_and_facts(hook) -> None:
+    notifier([], [], webhook_env="RETRAIN_HOOK")("promotion", RECORD)
+    (message,) = hook.received
+    assert message["text"] == "Headrace: trips promoted (version 3): version 3 is in service"
+    assert (message["event"], message["round"], message["at"]) == ("promotion", "span-4v0", 7.0)
+
+
+def test_delivery_is_tried_again_and_never_raises(hook) -> None:
+    slept: list[float] = []
+    log: list[str] = []
+    hook.answers = [500, 503]
+    notifier(slept, log, webhook_env="RETRAIN_HOOK")("failure", RECORD)
+    assert (len(hook.received), slept) == (3, [2.0, 4.0])
+    hook.answers = [500] * 9
+    notifier(slept, log, webhook_env="RETRAIN_HOOK")("failure", RECORD)
+    assert len(hook.received) == 6
+    assert not any("secret" in line for line in log)
+    assert log[0] == "notification by webhook, attempt 1: answered 500"
+
+
+def test_only_chosen_events_are_told(hook) -> None:
+    notifier([], [], webhook_env="RETRAIN_HOOK", events=["rollback"])("promotion", RECORD)
+    assert hook.received == []
+
+
+def test_a_command_reads_the_same_message(tmp_path) -> None:
+    target = tmp_path / "message.json"
+    command = [sys.executable, "-c", f"import sys; open({str(target)!r}, 'w').write(sys.stdin.read())"]
+    notifier([], [], command=command)("refusal", RECORD)
+    assert json.loads(target.read_text())["event"] == "refusal"
+    log: list[str] = []
+    notifier([], log, command=["/no/such/program"], attempts=1)("refusal", RECORD)
+    assert log == ["notification by command, attempt 1: /no/such/program: FileNotFoundError"]
+
+
+def test_an_address_that_is_not_there_is_said_at_once(monkeypatch) -> None:
+    monkeypatch.delenv("RETRAIN_HOOK", raising=False)
+    with pytest.raises(ConfigError, match=r"RETRAIN_HOOK .* not set"):
+        notifier([], [], webhook_env="RETRAIN_HOOK")
+    monkeypatch.setenv("RETRAIN_HOOK", "hunter2")
+    with pytest.raises(ConfigError) as raised:
+        notifier([], [], webhook_env="RETRAIN_HOOK")
+    assert "hunter2" not in str(raised.value)
+
+
+def test_counts_are_read_from_the_servers_own_page() -> None:
+    metrics = Metrics()
+    for _ in range(3):
+        with metrics.observe("m", "Predict", "GRPC"):
+            pass
+    with metrics.observe("other", "Predict", "GRPC"):
+        pass
+    found = watching.parse(metrics.page().decode(), "m")
+    assert (found.answered, found.failed) == (3.0, 0.0)
+    assert found.seconds > 0
+
+
+@pytest.mark.parametrize(
+    ("start", "now", "said"),
+    [
+        (Sample(100, 0, 1.0), Sample(200, 0, 2.0), ""),
+        (Sample(100, 0, 1.0), Sample(150, 50, 2.0), "50.0% of 100 requests failed"),
+        (Sample(100, 0, 1.0), Sample(200, 0, 6.0), "5.0 times as long as before"),
+        (Sample(100, 0, 1.0), Sample(105, 5, 2.0), ""),  # ten requests say nothing
+        (Sample(100, 9, 1.0), Sample(30, 0, 0.1), ""),  # the server was restarted
+        (Sample(0, 0, 0.0), Sample(100, 0, 90.0), ""),  # nothing to compare a time with
+        (Sample(100, 0, 1.0), None, ""),  # a server that is down is no fault of the model
+    ],
+)
+def test_what_is_wrong_since_a_promotion(start, now, said) -> None:
+    fault = watching.fault(start, now, Watch())
+    assert said in fault
+    assert bool(fault) == bool(said)
+
+
+@pytest.fixture
+def workspace(tmp_path) -> Workspace:
+    return Workspace.open(tmp_path / "w", create=True)
+
+
+def test_outcomes_are_counted_by_version_newest_first(workspace, tmp_path) -> None:
+    source = tmp_path / "outcomes.csv"
+    source.write_text("prediction,label,version\na,a,1\na,b,2\nb,b,2\n")
+    assert feedback.add(workspace, "m", source, 2, 5.0) == 3
+    more = tmp_path / "more.jsonl"
+    more.write_text('{"prediction": "c", "label": "c"}\n')
+    feedback.add(workspace, "m", more, 2, 6.0)
+    assert feedback.recent(workspace, "m", 2, 100) == (2, 3)
+    assert feedback.recent(workspace, "m", 2, 2) == (2, 2)
+    assert feedback.recent(workspace, "m", 1, 100) == (1, 1)
+    assert feedback.recent(workspace, "n", 1, 100) == (0, 0)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        ("a.csv", b"prediction,label\na,a\nb,\n", "An outcome has no label"),
+        ("a.csv", b"prediction\na\n", "An outcome has no label"),
+        ("a.jsonl", b'{"prediction": "a", "label": "a"}\n{', "A line is no JSON"),
+        ("a.csv", b"prediction,label,version\na,a,one\n", "is no number"),
+        ("a.csv", b"prediction,label\n\xff\xfe,a\n", "cannot be read"),
+    ],
+)
+def test_a_bad_outcome_adds_nothing(workspace, tmp_path, name, content, said) -> None:
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(InputError, match=said) as raised:
+        feedback.add(workspace, "m", tmp_path / name, 1, 5.0)
+    assert name in raised.value.place
+    assert feedback.recent(workspace, "m", 1, 9) == (0, 0)
+
+
+def test_a_cron_job_that_kubernetes_takes() -> None:
+    job = Job("/data/trips.yaml", Path("/workspace"), ["train.epochs=3"], ["RETRAIN_HOOK"])
+    made = cron_job(
+        job, image="registry/headrace:1", claim="disk", schedule="*/10 * * * *", zone="Europe/Berlin"
+    )
+    kubernetes_validate.validate(made, "1.30", strict=True)
+    (container,) = made["spec"]["jobTemplate"]["spec"]["template"]["spec"]["containers"]
+    assert container["args"][:2] == ["retrain", "/data/trips.yaml"]
+    assert container["args"][-1] == "--once"
+    assert container["env"][0]["valueFrom"]["secretKeyRef"]["key"] == "RETRAIN_HOOK"
+
+
+def test_a_unit_names_secrets_and_never_holds_them(monkeypatch) -> None:
+    monkeypatch.setenv("RETRAIN_HOOK", "https://secret")
+    unit = systemd_unit(Job("/data/my trips.yaml", Path("/w"), [], ["RETRAIN_HOOK"]), Path("/home/me"))
+    assert "ExecStart=" in unit
+    assert "'/data/my trips.yaml'" in unit
+    assert "RETRAIN_HOOK=..." in unit
+    assert "https://secret" not in unit
+
+
+def run(*arguments: str) -> object:
+    return cli.main(args=list(arguments), prog_name="headrace", standalone_mode=False)
+
+
+def test_the_commands_say_what_is_missing(tmp_path, monkeypatch, capsys) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ConfigError, match="Nothing says when"):
+        run("retrain", "digits")
+    with pytest.raises(ConfigError, match="Name a kind"):
+        run("retrain", "install", "digits")
+    with pytest.raises(HeadraceError, match="no experiment 'digts'"):
+        run("retrain", "install", "digts", "--systemd")
+    run("retrain", "install", "digits", "--kubernetes", "--image", "r/h:1", "-o", "job.yaml")
+    assert yaml.safe_load(Path("job.yaml").read_text())["kind"] == "CronJob"
+    run("retrain", "install", "digits", "--systemd", "--set", "retraining.every=0 3 * * *")
+    assert "ExecStart=" in capsys.readouterr().out

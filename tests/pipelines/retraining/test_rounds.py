@@ -1,0 +1,273 @@
+"""A round on a chain that is made up: the order of things, and what a kill at any step leaves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pipelines import config
+from pipelines.errors import InputError, InterruptedRunError, NodeFailedError, WorkspaceError
+from pipelines.lineage.store import RETRAINING, Store
+from pipelines.retraining import observe
+from pipelines.retraining.ledger import Ledger, Record
+from pipelines.retraining.policy import Span
+from pipelines.retraining.rounds import Trained
+from pipelines.retraining.scheduler import Scheduler
+from pipelines.workspace import Workspace
+
+
+class Killed(BaseException):
+    """Stands for a SIGKILL: nothing catches it."""
+
+
+@dataclass
+class FakeChain:
+    """Does what it is told, and counts it; `kill_at` is how many calls it lives through."""
+
+    present: list[Span] = field(default_factory=lambda: [(1, 0)])
+    trained: Trained = field(default_factory=lambda: Trained("/servable"))
+    worse: Sequence[str] = ()
+    faults: list[str] = field(default_factory=list)
+    error: Exception | None = None
+    versions: list[int] = field(default_factory=list)
+    calls: list[str] = field(default_factory=list)
+    kill_at: int = 10**6
+    pushed: bool = False
+
+    def _count(self, name: str) -> None:
+        if len(self.calls) >= self.kill_at:
+            raise Killed
+        self.calls.append(name)
+
+    def spans(self) -> list[Span]:
+        self._count("spans")
+        return self.present
+
+    def train(self, run_id: str, begun: Callable[[str], None], budget_s: float | None) -> Trained:
+        begun(run_id or "run-1")
+        self._count(f"train {run_id}".strip())
+        if self.error is not None:
+            raise self.error
+        return self.trained
+
+    def compare(self, record: Record) -> list[str]:
+        self._count("compare")
+        return list(self.worse)
+
+    def push(self, record: Record) -> int:
+        self._count("push")
+        if not self.pushed:  # as the Pusher: what is in service already is not pushed again
+            self.versions.append(len(self.versions) + 1)
+            self.pushed = True
+        return self.versions[-1]
+
+    def in_service(self) -> int:
+        return self.versions[-1] if self.versions else 0
+
+    def fault(self, record: Record) -> str:
+        self._count("fault")
+        return self.faults.pop(0) if self.faults else ""
+
+    def roll_back(self, record: Record, reason: str) -> None:
+        self._count("roll_back")
+        self.versions.append(record.before)
+
+
+@dataclass
+class Clock:
+    now: float = 1_000_000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+
+@pytest.fixture
+def workspace(tmp_path) -> Workspace:
+    return Workspace.open(tmp_path / "w", create=True)
+
+
+@pytest.fixture
+def make(workspace, tmp_path):
+    (tmp_path / "data-1.csv").write_text("a,label\n1,x\n")
+    told: list[str] = []
+    notified: list[tuple[str, str]] = []
+    clock = Clock()
+
+    def scheduler(chain: FakeChain, **settings: Any) -> Scheduler:
+        experiment = config.from_mapping(
+            {
+                "name": "trips",
+                "data": {"path": str(tmp_path / "data-{SPAN}.csv")},
+                "model": {"family": "tabular"},
+                "retraining": {"on_new_span": True, **settings},
+            }
+        )
+        return Scheduler(
+            experiment,
+            workspace,
+            chain,
+            observe.ignore_drift,
+            lambda event, record: notified.append((event, record.trigger)),
+            told.append,
+            clock=clock,
+            sleep=clock.sleep,
+        )
+
+    scheduler.told, scheduler.notified, scheduler.clock = told, notified, clock  # type: ignore[attr-defined]
+    return scheduler
+
+
+def decisions(workspace: Workspace) -> list[tuple[str, str, str]]:
+    """(action, outcome, state) of every decision in ML Metadata."""
+    with Store(workspace.database) as store:
+        found = store._store.get_executions_by_type(RETRAINING)
+    return [
+        (
+            item.custom_properties["action"].string_value,
+            item.custom_properties["outcome"].string_value,
+            str(item.last_known_state),
+        )
+        for item in found
+    ]
+
+
+def test_a_round_goes_from_training_to_promotion(make, workspace) -> None:
+    chain = FakeChain()
+    step = make(chain).once()
+    assert chain.calls == ["spans", "train", "compare", "push"]
+    assert step.record is not None
+    assert (step.record.outcome, step.record.version, step.record.spans) == ("promoted", 1, [(1, 0)])
+    assert make.notified == [("promotion", "span-1v0")]
+    assert decisions(workspace) == [("run", "promoted", "3")]
+    # And nothing is due any more.
+    assert make(chain).once().decision.action == "wait"
+
+
+@pytest.mark.parametrize(
+    ("changes", "outcome", "event"),
+    [
+        ({"trained": Trained("/s", in_service=True)}, "unchanged", None),
+        ({"trained": Trained("/s", refusals=["evaluation: accuracy is low"])}, "refused", "refusal"),
+        ({"worse": ["on the golden set it is worse"]}, "refused", "refusal"),
+        ({"error": InputError("A record is bad", place="x.csv")}, "bad_data", "refusal"),
+        ({"error": NodeFailedError("The node crashed", place="Trainer")}, "failed", "failure"),
+    ],
+)
+def test_what_is_not_promoted(make, changes, outcome, event) -> None:
+    chain = FakeChain(**changes)
+    record = make(chain).once().record
+    assert record is not None
+    assert record.outcome == outcome
+    assert "push" not in chain.calls
+    assert [name for name, _ in make.notified] == ([event] if event else [])
+
+
+def test_a_bad_version_is_rolled_back_while_it_is_watched(make) -> None:
+    chain = FakeChain(versions=[0, 7], faults=["", "", "half of the requests failed"])
+    watch = {"minutes": 10.0, "every_s": 30.0, "url": "http://127.0.0.1:1"}
+    record = make(chain, watch=watch).once().record
+    assert record is not None
+    assert (record.outcome, record.detail) == ("rolled_back", "half of the requests failed")
+    assert chain.in_service() == 7
+    assert make.clock.now == 1_000_000.0 + 60.0
+    assert [name for name, _ in make.notified] == ["promotion", "rollback"]
+
+
+def test_a_good_version_is_watched_for_its_time(make) -> None:
+    chain = FakeChain()
+    record = make(chain, watch={"minutes": 2.0, "every_s": 30.0}).once().record
+    assert record is not None
+    assert record.outcome == "promoted"
+    assert record.ended - record.watched_from == 120.0
+
+
+@pytest.mark.parametrize("kill_at", range(7))
+def test_a_killed_round_goes_on_where_it_was(make, workspace, kill_at) -> None:
+    watch = {"minutes": 1.0, "every_s": 30.0}
+    chain = FakeChain(kill_at=kill_at)
+    with pytest.raises(Killed):
+        make(chain, watch=watch).once()
+    chain.kill_at = 10**6
+    record = make(chain, watch=watch).once().record
+    assert record is not None
+    assert (record.outcome, record.version) == ("promoted", 1)
+    assert chain.versions == [1]
+    assert [item.outcome for item in Ledger(workspace, "trips").records()] == ["promoted"]
+    assert len(decisions(workspace)) == 1
+    # The training run is gone on with, not begun anew.
+    if kill_at >= 1:
+        assert [call for call in chain.calls if call.startswith("train")][-1] in ("train", "train run-1")
+
+
+def test_an_interrupted_round_goes_on(make) -> None:
+    chain = FakeChain(error=InterruptedRunError("The run was interrupted"))
+    with pytest.raises(InterruptedRunError):
+        make(chain).once()
+    chain.error = None
+    record = make(chain).once().record
+    assert record is not None
+    assert (record.outcome, record.attempts) == ("promoted", 1)
+    assert "train run-1" in chain.calls
+
+
+def test_failures_are_tried_again_later_and_then_no_more(make, workspace) -> None:
+    chain = FakeChain(error=NodeFailedError("The node crashed"))
+    settings = {"backoff": {"first_minutes": 10.0, "stop_after": 3}}
+    scheduler = make(chain, **settings)
+    attempts = 0
+    for _ in range(10):
+        decision = scheduler.once().decision
+        if decision.action == "run":
+            attempts += 1
+        else:
+            make.clock.now = max(make.clock.now, decision.until)
+    assert attempts == 3
+    assert "stopped after 3 failures" in scheduler.once().decision.reason
+    assert [name for name, _ in make.notified] == ["failure"] * 3 + ["stopped"]
+    chain.error = None
+    scheduler.ledger.reset(make.clock.now)
+    record = scheduler.once().record
+    assert record is not None
+    assert (record.outcome, record.attempts) == ("promoted", 4)
+    assert len(decisions(workspace)) == 4
+
+
+def test_two_schedulers_do_one_round(make, workspace) -> None:
+    other = make(FakeChain())
+    with (
+        Ledger(workspace, "trips").held(),
+        pytest.raises(WorkspaceError, match="Another scheduler retrains 'trips'"),
+    ):
+        other.once()
+    assert other.chain.calls == []
+    assert other.once().decision.action == "run"
+    assert make(FakeChain()).once().decision.action == "wait"
+
+
+def test_a_late_span_outside_the_window_is_noted_once(make, workspace, tmp_path) -> None:
+    chain = FakeChain(present=[(5, 0)])
+    for span in (5,):
+        (tmp_path / f"data-{span}.csv").write_text("a,label\n1,x\n")
+    scheduler = make(chain)
+    steps = [scheduler.once() for _ in range(3)]
+    assert [step.decision.action for step in steps] == ["run", "skip", "wait"]
+    assert [(action, outcome) for action, outcome, _ in decisions(workspace)] == [
+        ("run", "promoted"),
+        ("skip", "skipped"),
+    ]
+
+
+def test_a_damaged_record_is_named(make, workspace) -> None:
+    make(FakeChain()).once()
+    path = Path(workspace.root, "retraining", "trips", "rounds", "span-1v0.json")
+    path.write_text("{")
+    with pytest.raises(WorkspaceError, match="record cannot be read") as raised:
+        make(FakeChain()).once()
+    assert str(path) in raised.value.place
