@@ -10,6 +10,7 @@ launcher has already copied them to a folder.
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -79,10 +80,17 @@ def from_runtime(runtime: Mapping[str, Any], title: str, local_path: str) -> typ
     """
     artifact = class_of(title)()
     artifact.uri = local_path
-    if re.fullmatch(r"\d+", str(runtime.get("name", ""))):
-        artifact.id = int(runtime["name"])
+    if runtime.get("name"):
+        artifact.id = id_of(str(runtime["name"]))
     set_metadata(artifact, runtime.get("metadata") or {})
     return artifact
+
+
+def id_of(name: str) -> int:
+    """TFX's integer for an artifact's name: open-source Kubeflow's is the id, Vertex's a resource's name."""
+    if re.fullmatch(r"\d+", name):
+        return int(name)
+    return int.from_bytes(hashlib.sha256(name.encode()).digest()[:7])
 
 
 def is_nothing(runtime: Mapping[str, Any]) -> bool:

@@ -58,7 +58,7 @@ class Bindings:
 def correct(spec: Spec, bindings: Bindings) -> Spec:
     """Everything below, in the order in which it depends on each other."""
     producers(spec)
-    unused_value_artifacts(spec)
+    values_as_parameters(spec)
     own_entry_point(spec)
     imported_by_uri(spec)
     pipeline_parameters(spec, bindings)
@@ -105,7 +105,7 @@ def producers(spec: Spec) -> None:
                     output["producerTask"] = name.removesuffix("_task")
 
 
-def unused_value_artifacts(spec: Spec) -> None:
+def values_as_parameters(spec: Spec) -> None:
     """Values are declared as parameters only where a node reads them; resolvers' always are.
 
     TFX sees no reader of a URI that goes to an importer (see `imported_by_uri`).
@@ -120,10 +120,10 @@ def unused_value_artifacts(spec: Spec) -> None:
 def own_entry_point(spec: Spec) -> None:
     """TFX's container entry point fails outside Vertex; ours takes what it lacks as arguments.
 
-    It asks inputs for their type, which KFP leaves empty (an UnboundLocalError),
-    reads minio:// and s3:// itself, which TFX has no file system for, and asks
-    an output value for its artifact's declared id. Types come from the
-    component, folders from placeholders that KFP's launcher fills in.
+    It looks for an input's class in its type, which KFP leaves empty, reads
+    minio:// and s3:// itself, for which TFX has no file system, and gives
+    executors no run id. Types come from the component, folders from
+    placeholders that KFP's launcher fills in.
     """
     for name, task in tasks(spec):
         container = executor_of(spec, task).get("container")

@@ -242,7 +242,7 @@ def _write_output(call: Call, outputs: ArtifactDict, facts: Mapping[str, Any]) -
     listed: dict[str, Any] = {}
     wanted = call.executor_input["outputs"].get("parameters", {})
     for key, (artifact,) in outputs.items():
-        metadata = {name: _outside(call, value) for name, value in metadata_of(artifact).items()}
+        metadata = {name: _outside(call, name, value) for name, value in metadata_of(artifact).items()}
         metadata[FACTS] = json.dumps(facts, sort_keys=True)
         runtime = given[key]["artifacts"][0]
         listed[key] = {"artifacts": [{"uri": runtime["uri"], "metadata": metadata}]}
@@ -253,15 +253,27 @@ def _write_output(call: Call, outputs: ArtifactDict, facts: Mapping[str, Any]) -
     path.write_text(json.dumps({"artifacts": listed, "parameterValues": values}))
 
 
-def _outside(call: Call, value: Any) -> Any:
-    """A value without paths of this container: what lies at one has a URI outside of it."""
+def _outside(call: Call, key: str, value: Any) -> Any:
+    """A property as it is understood outside of this container: by URIs, not paths, and names, not ids."""
     if not isinstance(value, str):
-        return value
+        return _named(call, value) if key.endswith("_id") else value
     for kind in ("inputs", "outputs"):
         for key, items in call.executor_input.get(kind, {}).get("artifacts", {}).items():
             path = call.paths.get(f"{kind}.{key}")
             for runtime in items.get("artifacts", []):
                 value = value.replace(path, runtime["uri"]) if path else value
+    return value
+
+
+def _named(call: Call, value: Any) -> Any:
+    """The name of the input that TFX gave this id; Vertex's resolvers look for it. Open-source ids stay."""
+    from pipelines.runners.kfp_artifacts import id_of
+
+    for items in call.executor_input.get("inputs", {}).get("artifacts", {}).values():
+        for runtime in items.get("artifacts", []):
+            name = str(runtime.get("name", ""))
+            if name and not name.isdigit() and id_of(name) == value:
+                return name
     return value
 
 
