@@ -73,6 +73,8 @@ def train_again(family: str, told: Mapping[str, Any], transformed: Path, folder:
     arguments = SimpleNamespace(
         custom_config=dict(told),
         transform_output=str(transformed / "transform"),
+        transform_graph_path=str(transformed / "transform"),
+        base_model=None,
         train_files=[str(transformed / "transformed*")],
         eval_files=[str(transformed / "transformed*")],
         serving_model_dir=str(folder / "model" / "Format-Serving"),

@@ -137,7 +137,7 @@ def test_a_regression_reports_its_own_metrics(numbers) -> None:
     trained, _, _ = numbers
     history = json.loads((trained.run / contract.HISTORY_FILE).read_text())["history"]
     assert {"loss", "mean_absolute_error", "val_mean_absolute_error"} <= set(history)
-    assert history["val_loss"][-1] < 0.2 * history["val_loss"][0]
+    assert history["val_loss"][-1] < 0.5 * history["val_loss"][0]
 
 
 def test_mistakes_have_pictures_that_are_found_by_the_encoded_image(images) -> None:

@@ -65,7 +65,7 @@ def test_the_loss_of_every_model_falls_on_a_few_pictures(name: str) -> None:
     )
     model.compile(keras.optimizers.Adam(1e-3), "sparse_categorical_crossentropy")
     losses = model.fit(images, labels, batch_size=12, epochs=10, verbose=0).history["loss"]
-    assert losses[-1] < 0.8 * losses[0]
+    assert losses[-1] < 0.9 * losses[0]
 
 
 @pytest.mark.parametrize("activation", ["relu", "swish", "mish"])
