@@ -219,7 +219,14 @@ def _axes(
     grid = [tag("line", x1=_LEFT, x2=WIDTH - _RIGHT, y1=y(value), y2=y(value), class_="grid") for value in up]
     left = [tag("text", f"{value:g}", x=_LEFT - 8, y=y(value) + 4, text_anchor="end") for value in up]
     below = [
-        tag("text", f"{value:g}", x=x(value), y=HEIGHT - _BOTTOM + 17, text_anchor="middle")
+        # A long number at the right edge would be cut.
+        tag(
+            "text",
+            f"{value:g}",
+            x=x(value),
+            y=HEIGHT - _BOTTOM + 17,
+            text_anchor="end" if value == across[-1] and len(f"{value:g}") > 3 else "middle",
+        )
         for value in across
     ]
     names = [

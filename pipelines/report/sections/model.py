@@ -59,7 +59,7 @@ def _machine(view: RunView) -> list[tuple[str, Child]]:
     """What it was trained on, and what was chosen for that."""
     fact = functools.partial(view.fact, "Trainer")
     share, reasons = fact("input_wait_share"), {name: fact(f"{name}_reason") for name in ("precision", "xla")}
-    xla = None if fact("xla") is None else f"{'on' if fact('xla') else 'off'} ({reasons['xla']})"
+    xla = None if fact("xla") is None else f"{fact('xla')} ({reasons['xla']})"
     replicas = fact("replicas")
     return [
         ("device", fact("device") if replicas in (None, 1) else f"{replicas} times {fact('device')}"),
