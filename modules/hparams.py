@@ -187,7 +187,7 @@ class UnfreezeHparams:
 
 @dataclass(frozen=True)
 class AugmentHparams:
-    """Random changes of training images; `pipelines.stages.Augment` describes each field."""
+    """Random changes of training images; `pipelines.model_stages.Augment` describes each field."""
 
     area: float = 1.0
     crop: int = 0
@@ -210,7 +210,7 @@ class AugmentHparams:
 class ImageModelHparams:
     """The network, and the size in pixels that images are brought to.
 
-    `pipelines.stages.ImageModel` describes each field.
+    `pipelines.model_stages.ImageModel` describes each field.
     """
 
     name: str

@@ -16,25 +16,14 @@ from typing import Annotated, Any, get_args
 import yaml
 from pydantic import BaseModel, Field, ValidationError, model_validator
 
+from pipelines.data_stages import Data, Validation
 from pipelines.errors import ConfigError, NotFoundError, nearest
 from pipelines.kubeflow_stage import Kubeflow
+from pipelines.model_stages import FAMILIES, ImageModel, Model
 from pipelines.retraining.settings import Retraining
 from pipelines.stage import Stage
-from pipelines.stages import (
-    FAMILIES,
-    Beam,
-    Data,
-    Evaluation,
-    ImageModel,
-    Infra,
-    Metadata,
-    Model,
-    Push,
-    Retry,
-    Rewrite,
-    Train,
-    Validation,
-)
+from pipelines.stages import Beam, Evaluation, Infra, Metadata, Push, Retry, Rewrite
+from pipelines.train_stages import Train
 from pipelines.tuning import Tune, check
 
 EXPERIMENTS = Path(__file__).parent / "experiments"

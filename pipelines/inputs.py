@@ -17,10 +17,10 @@ from components.example_gen.request import FeatureRule, Request, Source, SplitBy
 from components.example_gen.sources import SPLIT_FOLDERS, list_images
 from pipelines import digests, spans
 from pipelines.config import Experiment
+from pipelines.data_stages import Data
 from pipelines.datasets import digits, fashion, languages, taxi
 from pipelines.errors import InputError
 from pipelines.evaluation import is_regression
-from pipelines.stages import Data
 from pipelines.workspace import Workspace
 
 SUFFIXES = {

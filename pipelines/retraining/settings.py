@@ -7,8 +7,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field, field_validator
 
+from pipelines.data_stages import Distances
 from pipelines.stage import Stage
-from pipelines.stages import Distances
 
 Positive = Annotated[float, Field(gt=0)]
 Points = Annotated[float, Field(ge=0, le=100)]

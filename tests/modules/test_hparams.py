@@ -8,7 +8,7 @@ from dataclasses import asdict
 import pytest
 
 from modules.hparams import TrainHparams
-from pipelines.stages import Train
+from pipelines.train_stages import Train
 
 
 def test_the_defaults_are_those_of_the_experiment() -> None:

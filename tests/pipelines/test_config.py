@@ -7,7 +7,7 @@ import re
 import pytest
 
 from modules import hparams
-from pipelines import config, stages
+from pipelines import config, model_stages, train_stages
 from pipelines.errors import ConfigError, NotFoundError
 
 
@@ -131,8 +131,8 @@ def test_the_file_name_is_the_default_name(tmp_path) -> None:
 
 
 def test_settings_and_hyperparameters_have_the_same_names() -> None:
-    assert set(stages.Train.model_fields) == set(hparams.field_names(hparams.TrainHparams))
-    model = set(stages.ImageModel.model_fields) - {"family"}
+    assert set(train_stages.Train.model_fields) == set(hparams.field_names(hparams.TrainHparams))
+    model = set(model_stages.ImageModel.model_fields) - {"family"}
     assert model == set(hparams.field_names(hparams.ImageModelHparams))
 
 

@@ -10,8 +10,8 @@ from pydantic import ValidationError
 
 from pipelines import inputs
 from pipelines.config import Experiment
+from pipelines.data_stages import Data
 from pipelines.errors import InputError
-from pipelines.stages import Data
 from pipelines.workspace import Workspace
 
 

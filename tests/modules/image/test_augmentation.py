@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from modules.hparams import AugmentHparams, ImageModelHparams
 from modules.image import augment, augmentation
-from pipelines.stages import Augment
+from pipelines.model_stages import Augment
 
 IMAGES = tf.constant(np.random.default_rng(0).uniform(0, 255, (6, 12, 10, 3)).astype(np.float32))
 LABELS = tf.one_hot([0, 1, 2, 0, 1, 2], 3)
