@@ -53,7 +53,13 @@ def test_every_model_gives_probabilities(name: str, channels: int) -> None:
         np.testing.assert_allclose(scores.sum(axis=1), 1.0, atol=1e-5)
 
 
-@pytest.mark.parametrize("name", [*IMAGE_NETWORKS, SMALL])
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=pytest.mark.slow if name in ("vit_small", SMALL) else ())
+        for name in (*IMAGE_NETWORKS, SMALL)
+    ],
+)
 def test_the_loss_of_every_model_falls_on_a_few_pictures(name: str) -> None:
     """Ten full batches of pictures that differ by brightness."""
     keras.utils.set_random_seed(3)

@@ -121,7 +121,7 @@ def test_the_share_of_zeros_rises_as_a_cubic() -> None:
 
 
 @pytest.mark.parametrize("scope", ["layer", "global"])
-@pytest.mark.parametrize("xla", ["off", "on"])
+@pytest.mark.parametrize("xla", ["off", pytest.param("on", marks=pytest.mark.slow)])
 def test_pruned_weights_stay_zero_to_the_end_and_nothing_else_is_zeroed(scope: str, xla: str) -> None:
     made = model()
     _, report = fit(made, xla=xla, prune=PruneHparams(0.75, scope, begin=0.0, end=0.5, every_steps=3))
