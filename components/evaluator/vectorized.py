@@ -146,9 +146,13 @@ class _Sum(beam.DoFn):
         return examples.numbers_of(records, self._label)
 
     def _columns(self, records: Sequence[bytes]) -> dict[str, pa.Array]:
-        """Label and slicing features of serialized Examples, as list arrays."""
+        """Slicing features, and the label of classes, of serialized Examples, as list arrays."""
+        wanted = {name for spec in self._specs for name in spec}
+        if self._candidate.servable.class_names:
+            wanted.add(self._label)
+        if not wanted:
+            return {}  # whole numbers beside others, as labels may be, could not be decoded
         decoded = self._decoder.DecodeBatch(list(records))
-        wanted = {self._label, *(name for spec in self._specs for name in spec)}
         return {name: decoded.column(name) for name in wanted & set(decoded.schema.names)}
 
     def _scores(self, records: Sequence[bytes]) -> list[np.ndarray]:
