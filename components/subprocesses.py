@@ -10,6 +10,7 @@ again. (The server is the standard library's; it ends with this process.)
 from __future__ import annotations
 
 import multiprocessing
+import multiprocessing.forkserver as forkserver
 import os
 import resource
 import sys
@@ -19,7 +20,7 @@ import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import psutil
 
@@ -38,6 +39,17 @@ _spent = Spent()
 _spent_lock = threading.Lock()
 
 _WATCH_S = 0.25
+
+
+def _forget_server() -> None:
+    """In a forked process: the server is its parent's, so it could not wait for it; it starts its own."""
+    server: Any = forkserver._forkserver
+    if server._forkserver_pid is not None:
+        os.close(server._forkserver_alive_fd)
+        server._forkserver_address = server._forkserver_alive_fd = server._forkserver_pid = None
+
+
+os.register_at_fork(after_in_child=_forget_server)
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import time
+import traceback
 
 import pytest
 
@@ -38,3 +40,18 @@ def test_a_worker_that_fails_says_how_and_counts_too() -> None:
 def test_a_worker_that_takes_too_long() -> None:
     with pytest.raises(subprocesses.WorkerFailed, match="longer than"):
         subprocesses.run(burn, 60.0, limits=subprocesses.Limits(0.5))
+
+
+def test_a_forked_process_has_workers_of_its_own() -> None:
+    """A parent's server is no child of its children, which could not wait for it."""
+    subprocesses.run(burn, 0.0, limits=subprocesses.Limits(60.0))
+    child = os.fork()
+    if child == 0:
+        try:
+            subprocesses.run(burn, 0.0, limits=subprocesses.Limits(60.0))
+            os._exit(0)
+        except BaseException:
+            traceback.print_exc()
+            os._exit(1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    subprocesses.run(burn, 0.0, limits=subprocesses.Limits(60.0))
