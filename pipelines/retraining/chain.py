@@ -26,11 +26,11 @@ from pipelines.lineage.store import Store
 from pipelines.retraining import watching
 from pipelines.retraining.ledger import Record
 from pipelines.retraining.policy import Span
-from pipelines.retraining.rounds import Trained
+from pipelines.retraining.rounds import RefusedError, Trained
 from pipelines.run import Options, Outcome, Progress, run
 from pipelines.workspace import Workspace
 
-_JUDGED = "InfraValidator"
+_JUDGED = "Evaluator"
 _COMPARE_S = 3600.0
 _SERVED_S = 60.0
 
@@ -89,8 +89,6 @@ class LocalChain:
         refusals = [f"evaluation: {sentence}" for sentence in summary.failures]
         if summary.blessed is False and not refusals:
             refusals.append("evaluation: not blessed")
-        if summary.infra_blessed is False:
-            refusals.append(f"infra validation: {summary.infra_message}")
         servable = self._output(outcome.run_id, "Rewriter", "servable")
         return Trained(servable.uri, self._serves(servable.id), refusals)
 
@@ -151,10 +149,7 @@ class LocalChain:
         record.counts = asdict(self._sample() or watching.Sample())
         outcome = self._run(Options(), "", _nobody)
         if outcome.state == lineage.REFUSED or not outcome.summary.pushed_version:
-            raise NodeFailedError(
-                f"The candidate was not pushed: {outcome.summary.refusal or 'no version came of it'}",
-                place=outcome.run_id,
-            )
+            raise RefusedError(outcome.summary.refusal or "no version came of it")
         return int(outcome.summary.pushed_version)
 
     def fault(self, record: Record) -> str:

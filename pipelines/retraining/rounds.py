@@ -23,6 +23,10 @@ from pipelines.retraining.settings import Retraining
 Notify = Callable[[str, Record], None]
 
 
+class RefusedError(Exception):
+    """A candidate that the chain does not push; the message says why."""
+
+
 @dataclass(frozen=True)
 class Trained:
     """What came of a training run.
@@ -30,7 +34,7 @@ class Trained:
     Attributes:
         servable: folder of the candidate.
         in_service: whether it is the very one that is in service.
-        refusals: why evaluation or infra validation refused it, in sentences.
+        refusals: why evaluation refused it, in sentences.
     """
 
     servable: str
@@ -46,7 +50,7 @@ class Chain(Protocol):
         ...
 
     def train(self, run_id: str, begun: Callable[[str], None], budget_s: float | None) -> Trained:
-        """The chain as far as InfraValidator; goes on with `run_id` where one is given."""
+        """The chain as far as the Evaluator; goes on with `run_id` where one is given."""
         ...
 
     def compare(self, record: Record) -> list[str]:
@@ -54,7 +58,11 @@ class Chain(Protocol):
         ...
 
     def push(self, record: Record) -> int:
-        """Puts the candidate in service; returns its version."""
+        """Validates the candidate in a server and puts it in service; returns its version.
+
+        Raises:
+            RefusedError: it was not let through.
+        """
         ...
 
     def in_service(self) -> int:
@@ -94,6 +102,8 @@ def carry_out(record: Record, desk: Desk) -> None:
             _PHASES[record.phase](record, desk)
     except (InterruptedRunError, KeyboardInterrupt):
         raise
+    except RefusedError as refusal:
+        _end(record, desk, "refused", str(refusal))
     except InputError as error:
         # Data that cannot be used is a finding, not a failure: trying again would find it again.
         _end(record, desk, "bad_data", f"{error.headline} [{error.place}]")

@@ -15,7 +15,7 @@ from pipelines.lineage.store import RETRAINING, Store
 from pipelines.retraining import observe
 from pipelines.retraining.ledger import Ledger, Record
 from pipelines.retraining.policy import Span
-from pipelines.retraining.rounds import Trained
+from pipelines.retraining.rounds import RefusedError, Trained
 from pipelines.retraining.scheduler import Scheduler
 from pipelines.workspace import Workspace
 
@@ -37,6 +37,7 @@ class FakeChain:
     calls: list[str] = field(default_factory=list)
     kill_at: int = 10**6
     pushed: bool = False
+    refusal: str = ""
 
     def _count(self, name: str) -> None:
         if len(self.calls) >= self.kill_at:
@@ -60,6 +61,8 @@ class FakeChain:
 
     def push(self, record: Record) -> int:
         self._count("push")
+        if self.refusal:
+            raise RefusedError(self.refusal)
         if not self.pushed:  # as the Pusher: what is in service already is not pushed again
             self.versions.append(len(self.versions) + 1)
             self.pushed = True
@@ -167,6 +170,14 @@ def test_what_is_not_promoted(make, changes, outcome, event) -> None:
     assert record.outcome == outcome
     assert "push" not in chain.calls
     assert [name for name, _ in make.notified] == ([event] if event else [])
+
+
+def test_a_candidate_that_no_server_loads_is_refused(make) -> None:
+    chain = FakeChain(refusal="infra validation: it does not load")
+    record = make(chain).once().record
+    assert record is not None
+    assert (record.outcome, record.detail) == ("refused", "infra validation: it does not load")
+    assert chain.versions == []
 
 
 def test_a_bad_version_is_rolled_back_while_it_is_watched(make) -> None:
