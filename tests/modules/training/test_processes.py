@@ -104,6 +104,7 @@ def wait_for(condition: Any, timeout_s: float = 120.0) -> None:
         time.sleep(0.005)
 
 
+@pytest.mark.slow
 def test_a_killed_worker_is_started_again_and_goes_on(tmp_path: Path) -> None:
     checkpoint = {"every_steps": 5, "every_minutes": 0.0, "keep": 2, "resume": True}
     settings = {"epochs": 20, **SETTINGS}
