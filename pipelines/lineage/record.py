@@ -177,6 +177,9 @@ def _trainer(node: NodeRecord) -> Facts:
     for key in ("epochs", "steps", "best_epoch", "parameters"):
         if key in report:
             found[key] = int(report[key])
+    examples = report.get("choices", {}).get("input", {}).get("examples")
+    if examples:
+        found["examples"] = int(examples)
     weights = _weights_digest(node)
     if weights:
         found["weights_sha256"] = weights
