@@ -23,7 +23,10 @@ from pipelines.lineage.store import Store
 from pipelines.runners.kfp_facts import FACTS
 
 FOUND_ELSEWHERE = ("Baseline", "EarlierStatistics", "ResolveData", "BaselineImport-importer")
-COSTS = ("wall_s", "cpu_s", "peak_memory_mb", "examples_per_s")
+COSTS = (
+    "wall_s", "cpu_s", "peak_memory_mb", "examples_per_s", "training_peak_memory_mb",
+    "xla_plain_step_ms", "xla_step_ms", "xla_compile_s",
+)  # fmt: skip
 """What differs from run to run."""
 
 OF_ONE_RUNNER = {
@@ -33,6 +36,11 @@ OF_ONE_RUNNER = {
     "image", "workspace", "epochs",
     # The choice that is taken from the record is a setting of the second run.
     "rewrite", "candidates", "reason", "figures",
+    # Of files on this machine's disk, by which its cache tells that they are whole; a cluster's
+    # outputs are taken to the object store by Kubeflow's launcher, after our code has ended.
+    "payload_sha256", "output_bytes",
+    # TFX's StatisticsGen notes it under Kubeflow alone.
+    "sample_rate_by_split",
     FACTS, *COSTS,
 }  # fmt: skip
 
@@ -60,6 +68,10 @@ def _differ(first: Any, second: Any, place: str) -> Iterator[str]:
     if isinstance(first, dict) and isinstance(second, dict):
         for key in sorted(first.keys() | second.keys()):
             yield from _differ(first.get(key), second.get(key), f"{place}/{key}")
+    elif isinstance(first, float) and isinstance(second, float):
+        # ML Metadata keeps six decimals of a number, Kubeflow's facts are JSON.
+        if abs(first - second) > 1e-6:
+            yield f"{place}: {first!r} != {second!r}"
     elif first != second:
         yield f"{place}: {first!r} != {second!r}"
 
