@@ -49,7 +49,8 @@ def tuned(headrace, workspace):
 def test_the_best_values_reach_the_trainer_and_the_record(tuned) -> None:
     done, nodes = tuned
     assert done.code == 0, done.err + done.out
-    assert re.search(r"Tuned +train.learning_rate=0.004, model.filters=\[", done.out)
+    (told,) = re.findall(r"^Tuned .*", done.out, re.MULTILINE)
+    assert "train.learning_rate=0.004" in told and "model.filters=[8" in told
     found = json.loads(str(nodes["Tuner"].properties["tuned"]))
     assert found["train.learning_rate"] == 0.004
     assert nodes["Tuner"].properties["trials"] >= 2
@@ -68,7 +69,8 @@ def test_the_trainers_machine_is_on_record(tuned) -> None:
     _, nodes = tuned
     facts = nodes["Trainer"].properties
     assert facts["device"] == "CPU"
-    assert facts["precision"] == "float32" and facts["precision_reason"]
+    # Chosen by measurement: bfloat16 pays on some processors.
+    assert facts["precision"] in ("float32", "mixed_bfloat16") and facts["precision_reason"]
     assert facts["xla"] == "off"
     assert facts["examples_per_s"] > 0 and facts["training_peak_memory_mb"] > 100
     assert 0 <= facts["input_wait_share"] <= 1
