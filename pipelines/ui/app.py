@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
@@ -18,9 +19,11 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 
+from pipelines import recovery
 from pipelines.errors import ConfigError, HeadraceError, NotFoundError
 from pipelines.lineage import models, query
 from pipelines.lineage.open import record_of
+from pipelines.lineage.store import RunRecord
 from pipelines.lineage.view import view
 from pipelines.report.write import gather
 from pipelines.ui import lists, pages
@@ -98,12 +101,18 @@ def _runs(workspace: Workspace, request: Request) -> str:
     number = _number(request, "page", 1, 1_000_000)
     with record_of(workspace) as source:
         found = source.find_runs(text, state, PER_PAGE + 1, (number - 1) * PER_PAGE)
+    found = [_as_it_is(workspace, run) for run in found]
     return lists.runs(found[:PER_PAGE], text, state, number, more=len(found) > PER_PAGE)
+
+
+def _as_it_is(workspace: Workspace, run: RunRecord) -> RunRecord:
+    """A run that was killed is recorded as running until a command that may write finds it."""
+    return replace(run, state=recovery.state_of(run, workspace))
 
 
 def _run(workspace: Workspace, request: Request) -> str:
     with record_of(workspace) as source:
-        gathered = gather(source, query.find_run(source, request.path_params["run"]))
+        gathered = gather(source, _as_it_is(workspace, query.find_run(source, request.path_params["run"])))
     return pages.run(gathered, time.time())
 
 
