@@ -58,6 +58,8 @@ REQUIRES = [
     "fastavro>=1.9,<2",
     # Checksums of TFRecords.
     "google-crc32c>=1.5,<2",
+    # Our own code as workers of a distributed engine get it.
+    "wheel>=0.45,<1",
     # Reading requirement lines when hashing the installed environment.
     "packaging>=23,<27",
 ]
@@ -104,5 +106,11 @@ setup(
     },
     install_requires=REQUIRES,
     extras_require=EXTRAS,
-    entry_points={"console_scripts": ["headrace=pipelines.cli.main:main"]},
+    entry_points={
+        "console_scripts": [
+            "headrace=pipelines.cli.main:main",
+            # What a Beam engine starts as a worker.
+            "headrace-beam-worker=components.beam_boot:main",
+        ]
+    },
 )

@@ -44,3 +44,11 @@ class ServableError(UserError):
 
 class PushError(UserError):
     """A push that could not be carried out; the serving root is unchanged."""
+
+
+class EngineError(UserError):
+    """A worker of a distributed engine that cannot do its part."""
+
+
+class WorkerLostError(RuntimeError):
+    """A worker of a distributed engine, or its host, died in the middle of a job; trying again may do."""

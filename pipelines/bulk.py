@@ -11,17 +11,20 @@ import tempfile
 import time
 import traceback
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
 from components.bulk import inputs
 from components.bulk.inputs import Inputs, Kind
+from components.errors import EngineError as WorkerError
 from components.errors import UserError
 from components.serving import manifest
 from components.serving.servable import Servable
 from modules import contract
-from pipelines.errors import HeadraceError, InputError, NotFoundError, nearest
+from pipelines import engines
+from pipelines.beam_stage import Beam
+from pipelines.errors import EngineError, HeadraceError, InputError, NotFoundError, nearest
 
 MANIFEST = "manifest.json"
 
@@ -45,7 +48,8 @@ class Request:
         signature: to call; by default the one that takes such files.
         on_bad: fail at the end, leaving no output, or write bad records aside.
         max_bad_fraction: more fail even in quarantine.
-        beam_args: Beam options.
+        beam: where it runs, and how wide.
+        beam_args: further Beam options.
     """
 
     model: Path
@@ -56,6 +60,7 @@ class Request:
     signature: str = ""
     on_bad: Literal["fail", "quarantine"] = "fail"
     max_bad_fraction: float = 0.01
+    beam: Beam = field(default_factory=Beam)
     beam_args: Sequence[str] = ()
 
 
@@ -76,6 +81,7 @@ def run(request: Request) -> Outcome:
             no output then.
         NotFoundError: the model has no such signature.
         BulkFailedError: the model does not load, or Beam failed.
+        EngineError: the engine or its workers cannot do it.
     """
     began = time.monotonic()
     try:
@@ -86,9 +92,12 @@ def run(request: Request) -> Outcome:
     signature = _signature(servable, found.kind, request.signature)
     _check_output(request.output)
     request.output.parent.mkdir(parents=True, exist_ok=True)
-    staged = Path(tempfile.mkdtemp(dir=request.output.parent, prefix=f".{request.output.name}-"))
+    parent = request.output.absolute().parent
+    size = sum(Path(file).stat().st_size for file in found.files)
+    beam_args = [*engines.for_folder(request.beam, parent, size), *request.beam.args, *request.beam_args]
+    staged = Path(tempfile.mkdtemp(dir=parent, prefix=f".{request.output.name}-"))
     try:
-        outcome = _run(request, found, servable, signature, staged, began)
+        outcome = _run(replace(request, beam_args=beam_args), found, servable, signature, staged, began)
         staged.chmod(0o755)
         staged.rename(request.output)
     except BaseException:
@@ -104,6 +113,8 @@ def _answer(job: Any, found: Inputs, beam_args: Sequence[str]) -> None:
     try:
         with pipeline_maker([*DEFAULTS, *beam_args])() as pipeline:
             predict.build(pipeline, job, found)
+    except WorkerError as error:
+        raise EngineError(error.headline, place=error.place, remedy=error.remedy) from error
     except Exception as error:
         traceback.print_exc()
         # Beam's messages hold the worker's traceback, and end with what happened.

@@ -16,13 +16,14 @@ from typing import Annotated, Any, get_args
 import yaml
 from pydantic import BaseModel, Field, ValidationError, model_validator
 
+from pipelines.beam_stage import Beam
 from pipelines.data_stages import Data, Validation
 from pipelines.errors import ConfigError, NotFoundError, nearest
 from pipelines.kubeflow_stage import Kubeflow
 from pipelines.model_stages import FAMILIES, ImageModel, Model
 from pipelines.retraining.settings import Retraining
 from pipelines.stage import Stage
-from pipelines.stages import Beam, Evaluation, Infra, Metadata, Push, Retry, Rewrite
+from pipelines.stages import Evaluation, Infra, Metadata, Push, Retry, Rewrite
 from pipelines.train_stages import Train
 from pipelines.tuning import Tune, check
 
@@ -125,6 +126,15 @@ def from_mapping(raw: Mapping[str, Any], overrides: Sequence[str] = ()) -> Exper
     for override in overrides:
         _override(copied, override)
     return _validate(copied, "command line", overrides)
+
+
+def beam_of(overrides: Sequence[str]) -> Beam:
+    """The `beam` group alone, from `beam.key=value` overrides.
+
+    Raises:
+        ConfigError: a key or value is not understood.
+    """
+    return from_mapping({"name": "beam", "data": {"source": "digits"}}, overrides).beam
 
 
 def _find(experiment: str) -> Path:

@@ -48,6 +48,10 @@ class NotFoundError(HeadraceError):
     """A name that nothing has: an experiment, a run, a node."""
 
 
+class EngineError(HeadraceError):
+    """A distributed engine that cannot be reached, or cannot do what is asked."""
+
+
 class NodeFailedError(HeadraceError):
     """A node that failed for no reason of the user's."""
 

@@ -14,7 +14,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Protocol
 
-from pipelines import backups, compiling, digests, errors, fingerprint, leases, plans, recovery
+from components.errors import WorkerLostError
+from pipelines import backups, compiling, digests, engines, errors, fingerprint, leases, plans, recovery
 from pipelines.compiling import RUNNERS as RUNNERS
 from pipelines.compiling import Options as Options
 from pipelines.config import Experiment, to_json
@@ -26,6 +27,7 @@ from pipelines.runners import cached
 from pipelines.runners.events import FAILED, RETRYING, Event, EventLog
 from pipelines.runners.files import RunFiles
 from pipelines.runners.policy import Policy
+from pipelines.stages import Retry
 from pipelines.summary import Summary, summarize
 from pipelines.workspace import Workspace, new_run_id
 
@@ -232,6 +234,8 @@ def _orchestrate(part: Part, progress: Progress) -> tuple[str, errors.HeadraceEr
 
     try:
         ok = _run_nodes(part, tick, progress)
+    except errors.EngineError as error:
+        return lineage.FAILED, error
     except KeyboardInterrupt:
         tick()
         return lineage.INTERRUPTED, errors.InterruptedRunError(
@@ -254,18 +258,26 @@ def _run_nodes(part: Part, tick: Callable[[], None], progress: Progress) -> bool
     if part.options.runner == "beam":
         from pipelines.runners.beam import BeamRunner
 
-        return BeamRunner(files, tick, part.options.beam_args).run_with_ir(part.ir)
+        return BeamRunner(files, tick, _beam_args(part)).run_with_ir(part.ir)
     finished = set(part.finished)
     whole = not (part.options.from_node or part.options.to_node)
     if part.options.cache and whole:
         finished |= cached.take(part.ir, files, finished, tick)
         if finished >= set(compiling.planned(part.ir)):
             return True
+    beam_args = _beam_args(part)
     progress.loading()
     from pipelines.runners.local import LocalRunner
 
-    runner = LocalRunner(files, tick, part.options.beam_args, policies=_policies(part.experiment))
+    runner = LocalRunner(
+        files, tick, beam_args, policies=_policies(part.experiment, compiling.node_ids(part.ir))
+    )
     return runner.run_with_ir(part.ir, finished=finished)
+
+
+def _beam_args(part: Part) -> list[str]:
+    """Options of the engine, which is looked at now that it is needed; then those that were given."""
+    return [*engines.for_run(part.experiment, part.folder.parents[1]), *part.options.beam_args]
 
 
 def _check_policies(ir: Any, experiment: Experiment, options: Options) -> None:
@@ -285,14 +297,13 @@ def _check_policies(ir: Any, experiment: Experiment, options: Options) -> None:
             )
 
 
-def _policies(experiment: Experiment) -> dict[str, Policy]:
-    names = {*experiment.retry, *experiment.timeouts_s}
+def _policies(experiment: Experiment, nodes: Collection[str]) -> dict[str, Policy]:
+    # An engine loses workers now and then, and not every one starts their work elsewhere.
+    usual = Retry(on=[WorkerLostError.__name__]) if experiment.beam.runner != "local" else None
+    tries = {name: experiment.retry.get(name, usual) for name in nodes}
     return {
-        name: Policy(
-            timeout_s=experiment.timeouts_s.get(name),
-            **(experiment.retry[name].model_dump() if name in experiment.retry else {}),
-        )
-        for name in names
+        name: Policy(timeout_s=experiment.timeouts_s.get(name), **(retry.model_dump() if retry else {}))
+        for name, retry in tries.items()
     }
 
 

@@ -158,12 +158,6 @@ class Push(Stage):
         return urls
 
 
-class Beam(Stage):
-    """Options for every Beam component."""
-
-    args: list[str] = Field([], description="Beam pipeline options, such as --direct_num_workers=2.")
-
-
 class Retry(Stage):
     """When a failed node is tried again; not part of any cache key."""
 
@@ -174,7 +168,8 @@ class Retry(Stage):
         ["crash", "timeout"],
         min_length=1,
         description="crash: the process ended without a word. timeout: see timeouts_s. error: any "
-        "exception but a user's mistake. Else names of exception classes, such as UnavailableError.",
+        "exception but a user's mistake. Else names of exception classes, such as UnavailableError; "
+        "WorkerLostError, of a Beam engine, is tried again anyway.",
     )
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import click
 
+from pipelines.beam_stage import Beam, BeamRunner
 from pipelines.cli import names
 from pipelines.cli.options import workspace_option
 from pipelines.cli.screen import output_apart
@@ -43,6 +45,10 @@ from pipelines.workspace import Workspace
     show_default=True,
     help="More bad records than this fail even in quarantine.",
 )
+@click.option("--beam", "engine", type=click.Choice(get_args(BeamRunner)), help="Where it runs.")
+@click.option(
+    "--set", "overrides", multiple=True, metavar="beam.KEY=VALUE", help="A setting of the engine; repeatable."
+)
 @click.option("--beam-arg", "beam_args", multiple=True, metavar="OPTION", help="A Beam option; repeatable.")
 def command(model: str, source: Path, output: Path, root: str, version: int | None, **settings: Any) -> None:
     """Run MODEL over the files at INPUT, and write what it says to the folder OUTPUT.
@@ -55,6 +61,7 @@ def command(model: str, source: Path, output: Path, root: str, version: int | No
     \b
     Examples:
       headrace bulk digits scans/ answers/
+      headrace bulk digits scans/ answers/ --beam flink --set beam.address=http://localhost:8081
       headrace bulk intents questions.csv answers/ --column text --on-bad quarantine
     """
     from pipelines import bulk
@@ -69,6 +76,7 @@ def command(model: str, source: Path, output: Path, root: str, version: int | No
         signature=settings["signature"],
         on_bad=settings["on_bad"],
         max_bad_fraction=settings["max_bad_fraction"],
+        beam=_beam(settings["engine"], settings["overrides"]),
         beam_args=settings["beam_args"],
     )
     workspace.runs.mkdir(exist_ok=True)
@@ -83,3 +91,18 @@ def command(model: str, source: Path, output: Path, root: str, version: int | No
         if outcome.bad:
             screen.print(f"Bad         {outcome.bad:,} records, in {output}/bad-*.jsonl", highlight=False)
         screen.print(f"Written     to {output}", highlight=False)
+
+
+def _beam(engine: str | None, overrides: Sequence[str]) -> Beam:
+    """The settings that an experiment would have under `beam:`."""
+    from pipelines import config
+    from pipelines.errors import ConfigError
+
+    for override in overrides:
+        if not override.startswith("beam."):
+            raise ConfigError(
+                f"Only the engine is set here. Received: {override!r}",
+                place="--set",
+                remedy="For example --set beam.address=http://localhost:8081.",
+            )
+    return config.beam_of((*overrides, *([f"beam.runner={engine}"] if engine else ())))

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable
+from typing import get_args
 
 import click
 from rich.console import Console
 
 from pipelines import config, resuming
+from pipelines.beam_stage import BeamRunner
 from pipelines.cli import names
 from pipelines.cli.options import workspace_option
 from pipelines.cli.progress import ConsoleProgress
@@ -50,6 +52,12 @@ SPEC = "spec"
 )
 @click.option("--no-cache", is_flag=True, help="Run every node, even where nothing changed.")
 @click.option(
+    "--beam",
+    "engine",
+    type=click.Choice(get_args(BeamRunner)),
+    help="Where Beam's parts run; short for --set beam.runner=...",
+)
+@click.option(
     "--beam-arg",
     "beam_args",
     multiple=True,
@@ -65,6 +73,7 @@ def command(
     to_node: str | None,
     resume: str | None,
     no_cache: bool,
+    engine: str | None,
     beam_args: tuple[str, ...],
 ) -> int:
     """Run EXPERIMENT, a name that `headrace experiments` lists or a YAML file.
@@ -74,6 +83,7 @@ def command(
       headrace run digits
       headrace run digits --set train.epochs=5 --to Trainer
       headrace run --resume
+      headrace run taxi --beam flink --set beam.address=http://localhost:8081
       headrace run digits --beam-arg=--direct_running_mode=multi_processing \\
                           --beam-arg=--direct_num_workers=2
 
@@ -84,10 +94,10 @@ def command(
     if experiment is None:
         if resume is None:
             raise click.UsageError("Missing argument 'EXPERIMENT'.")
-        if overrides or from_node or to_node or no_cache or beam_args:
+        if overrides or from_node or to_node or no_cache or engine or beam_args:
             raise click.UsageError("A run is resumed with the settings it began with; name no others.")
         return resume_run(resume, Workspace.open(root), root)
-    settings = config.load(experiment, overrides)
+    settings = config.load(experiment, (*overrides, *([f"beam.runner={engine}"] if engine else ())))
     workspace = Workspace.open(root, create=True)
     if runner == SPEC:
         return _run_compiled(settings, workspace, cache=not no_cache, partial=bool(from_node or to_node))

@@ -25,12 +25,13 @@ def pipeline_maker(arguments: Sequence[str]) -> Callable[[], Any]:
     """A function that makes a pipeline with these options; of several --runner the last counts."""
 
     def make() -> Any:
-        import apache_beam as beam
         from apache_beam.options.pipeline_options import PipelineOptions
+
+        from pipelines.runners.beam_job import Job
 
         # Later options win, so a user's --runner replaces ours.
         options = PipelineOptions(list(arguments))
-        return beam.Pipeline(runner=_own_runner(options), options=options)
+        return Job(runner=_own_runner(options), options=options)
 
     return make
 

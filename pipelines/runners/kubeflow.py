@@ -154,6 +154,7 @@ def _tfx_spec(
     from tfx.orchestration.kubeflow.v2 import kubeflow_v2_dag_runner
 
     from pipelines.create import create_pipeline
+    from pipelines.engines import options
     from pipelines.runners import kfp_nodes
 
     resolution = kfp_nodes.KfpResolution() if target == "kfp" else kfp_nodes.VertexResolution()
@@ -178,7 +179,7 @@ def _tfx_spec(
     spec: dict[str, Any] = job["pipelineSpec"]
     if experiment.kubeflow.pipeline_root:
         spec["defaultPipelineRoot"] = experiment.kubeflow.pipeline_root
-    _add_beam_args(spec, experiment.beam.args)
+    _add_beam_args(spec, [*options.of(experiment.beam, options.Job()), *experiment.beam.args])
     return spec
 
 
