@@ -8,12 +8,15 @@
 # make reference  writes docs/experiment.md and its schema
 # make lock   resolves requirements.lock anew
 # make profile-page RUN=FOLDER  serves the profiler's page of a traced run
+# make flink  starts a Flink cluster on this machine, with Beam workers beside it; make flink-stop ends it
+# make prism  builds Prism, Beam's own portable runner, from its Go module
 # make clean  removes .venv, caches and the default workspace
 SHELL := /bin/bash
 PYTHON_BIN := .venv/bin/python
 OUR_CODE := pipelines components modules tests bench tools setup.py
 
-.PHONY: run test slow unit check format profile-page lock clean setup endure audit reference prove-rewriter
+.PHONY: run test slow unit check format profile-page lock clean setup endure audit reference prove-rewriter flink \
+	flink-stop prism
 
 setup:
 	@tools/setup_venv.sh
@@ -55,6 +58,15 @@ prove-rewriter: setup
 profile-page: setup
 	@tools/profile_page.sh $(RUN)
 
+flink: setup
+	@$(PYTHON_BIN) tools/flink_cluster.py start
+
+flink-stop:
+	@$(PYTHON_BIN) tools/flink_cluster.py stop
+
+prism:
+	@tools/prism.sh
+
 reference: setup
 	$(PYTHON_BIN) -m pipelines.cli.main schema-file -o docs/experiment.schema.json
 	$(PYTHON_BIN) -m pipelines.cli.main schema-file --page -o docs/experiment.md
@@ -63,5 +75,5 @@ lock:
 	@tools/setup_venv.sh lock
 
 clean:
-	rm -rf .venv .venv-profile workspace build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache bench/results
+	rm -rf .venv .venv-profile .flink .prism workspace build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache bench/results
 	find pipelines components modules tests bench -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -22,7 +22,7 @@ import tensorflow_transform as tft
 
 from modules import contract, export, input_pipeline
 from modules.hparams import TrainHparams
-from modules.training import identity, splits, transfer, warm, workers
+from modules.training import hosts, identity, splits, transfer, warm, workers
 from modules.training.checkpoints import CheckpointStore, collect
 from modules.training.compression import Compression
 from modules.training.extensions import Extension
@@ -161,6 +161,7 @@ def run(fn_args: FnArgs, run_fn: str, job: Job) -> None:
     if workers.wanted(job.train, os.environ):
         workers.run(run_fn, fn_args, job.train)
         return
+    hosts.announce(run_fn, fn_args, os.environ)
     session = prepare(job.train)
     board_folder = fn_args.model_run_dir if job.train.tensorboard else ""
     done = fit(fn_args, job, session, board_folder=board_folder)

@@ -64,8 +64,7 @@ def run(function: str, fn_args: Any, hparams: TrainHparams) -> None:
     folder = Path(fn_args.model_run_dir, "workers")
     folder.mkdir(parents=True, exist_ok=True)
     spec = folder / "call.json"
-    passed = {name: _plain(getattr(fn_args, name, None)) for name in _PASSED}
-    spec.write_text(json.dumps({"function": function, "fn_args": passed}))
+    write_call(spec, function, fn_args)
     failures = 0
     for restart in range(_MAX_RESTARTS + 1):
         codes = _one_round(spec, hparams, folder, restart)
@@ -80,6 +79,14 @@ def run(function: str, fn_args: Any, hparams: TrainHparams) -> None:
         place=str(folder),
         remedy="Their logs there end with the reason.",
     )
+
+
+def write_call(path: Path, function: str, fn_args: Any) -> None:
+    """Writes what `main` is to call, whole or not at all."""
+    passed = {name: _plain(getattr(fn_args, name, None)) for name in _PASSED}
+    apart = path.with_name(f".{path.name}.new")
+    apart.write_text(json.dumps({"function": function, "fn_args": passed}))
+    apart.replace(path)
 
 
 def _last_line(folder: Path, restart: int, codes: list[int]) -> str:

@@ -116,3 +116,54 @@ def test_the_readme_names_commands_that_exist() -> None:
     assert named <= COMMANDS.keys()
     for name in named:
         assert CliRunner().invoke(cli, [name, "--help"]).exit_code == 0
+
+
+def training_job() -> dict[str, Any]:
+    return dict(load("training/job.yaml"))
+
+
+def test_the_training_job_is_one_that_the_operator_takes() -> None:
+    """Its resource is Kubeflow's own, of which Kubernetes has no schema; what is in it are pods."""
+    job = training_job()
+    assert (job["apiVersion"], job["kind"]) == ("kubeflow.org/v1", "TFJob")
+    assert set(job["spec"]) == {"runPolicy", "tfReplicaSpecs"}
+    assert job["spec"]["runPolicy"] == {"cleanPodPolicy": "Running", "backoffLimit": 10}
+    assert job["spec"]["tfReplicaSpecs"].keys() == {"Chief", "Worker"}
+    for replica in job["spec"]["tfReplicaSpecs"].values():
+        assert replica.keys() == {"replicas", "restartPolicy", "template"}
+        assert replica["restartPolicy"] == "OnFailure"
+        (container,) = replica["template"]["spec"]["containers"]
+        # The names by which the operator finds the container and the port for TF_CONFIG.
+        assert container["name"] == "tensorflow"
+        assert container["ports"] == [{"name": "tfjob-port", "containerPort": 2222}]
+        pod = {"apiVersion": "v1", "kind": "Pod", **replica["template"]}
+        pod["metadata"] = {**pod["metadata"], "name": "pod"}
+        kubernetes_validate.validate(pod, KUBERNETES, strict=True)
+        assert pod["spec"]["securityContext"]["runAsNonRoot"] is True
+        assert container["securityContext"]["capabilities"]["drop"] == ["ALL"]
+
+
+def test_all_hosts_of_a_training_see_one_call_on_the_shared_volume() -> None:
+    from modules.training import hosts
+    from pipelines.cli.run import command
+
+    replicas = training_job()["spec"]["tfReplicaSpecs"]
+    chief, worker = (replicas[kind]["template"]["spec"]["containers"][0] for kind in ("Chief", "Worker"))
+    call = {item["name"]: item["value"] for item in chief["env"]}[hosts.VARIABLE]
+    assert worker["env"] == chief["env"]
+    assert worker["args"] == ["python", "-m", hosts.__name__, call]
+    program, name, *arguments = chief["args"]
+    assert (program, name) == ("headrace", command.name)
+    with command.make_context(name, arguments) as context:
+        assert Path(call).is_relative_to(context.params["root"])
+        assert Path(context.params["experiment"]).name in load("pipeline/configmap.yaml")["data"]
+        configmap = yaml.safe_load(load("pipeline/configmap.yaml")["data"]["experiment.yaml"])
+        settings = config.from_mapping(configmap, context.params["overrides"])
+    assert settings.train.strategy == "multi_worker"
+    for kind in ("Chief", "Worker"):
+        (claim,) = [
+            volume["persistentVolumeClaim"]["claimName"]
+            for volume in replicas[kind]["template"]["spec"]["volumes"]
+            if "persistentVolumeClaim" in volume
+        ]
+        assert claim == load("pipeline/volume-claim.yaml")["metadata"]["name"]
