@@ -15,7 +15,11 @@ from components import beam_boot
 from components.errors import EngineError, WorkerLostError
 from pipelines.engines.options import SHARDS
 
-LOST = ("worker was lost",)
+LOST = (
+    "SDK worker disconnected",  # Prism
+    "is no longer reachable",  # Flink, of a task manager; it has tried again itself by then
+    "Heartbeat of TaskManager",
+)
 """In the text of a job that failed because a worker or its host died."""
 
 
@@ -48,15 +52,18 @@ class Job(beam.Pipeline):
         try:
             super().__exit__(*args)
         except Exception as error:
-            raise said(error) from error
+            known = said(error)
+            if known is None:
+                raise
+            raise known from error
 
 
-def said(error: Exception) -> Exception:
-    """The error in our words where it is one of those that we know, else as it is."""
+def said(error: Exception) -> Exception | None:
+    """The error in our words, or None where it is not one of those that we know."""
     text = str(error)
     fields = beam_boot.told(text)
     if fields is not None:
         return EngineError(**fields)
     if any(sign in text for sign in LOST):
         return WorkerLostError(text)
-    return error
+    return None

@@ -156,7 +156,9 @@ def _failure(task: NodeTask, began: float, error: Exception | None) -> events.Ev
 def _kinds(error: BaseException | None) -> list[str]:
     """The names of an error's classes and of those that led to it, for `retry`."""
     names: list[str] = []
-    while error is not None and len(names) < 100:
+    seen: set[int] = set()
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))
         names.extend(kind.__name__ for kind in type(error).__mro__ if kind.__name__ not in (*names, "object"))
         error = error.__cause__ or error.__context__
     return names
