@@ -271,13 +271,25 @@ def _serve(environment: Mapping[str, str], problem: Exception | None) -> None:
 
     handler, harness, _ = sdk_worker_main.create_harness(os.environ)
     if problem is not None:
-        # Beam raises it at the first step, and tells the job's runner so.
-        harness._deferred_exception = problem
+        _answer_with(harness, problem)
     try:
         harness.run()
     finally:
         if handler:
             handler.close()
+
+
+def _answer_with(harness: Any, problem: Exception) -> None:
+    """Lets a worker answer every step with an error.
+
+    Beam's own deferred error ends the process, after which one runner says no
+    more than that a worker was lost, and another waits for ever.
+    """
+
+    def fail() -> None:
+        raise problem
+
+    harness._request_process_bundle = lambda request: harness._execute(fail, request)
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -19,9 +19,10 @@ pytestmark = pytest.mark.e2e
 def data_part(headrace, tmp_path_factory):
     """Runs the chain as far as statistics with given Beam options; returns what it wrote."""
 
-    def go(*beam_args: str) -> tuple[dict[str, bytes], object]:
+    def go(*beam_args: str, settings: Mapping[str, object] = {}) -> tuple[dict[str, bytes], object]:
         workspace = tmp_path_factory.mktemp("beam") / "workspace"
         options = [f"--beam-arg={option}" for option in beam_args]
+        options += [f"--set=beam.{key}={value}" for key, value in settings.items()]
         done = headrace("run", "digits", "--workspace", str(workspace), "--to", "StatisticsGen", *options)
         assert done.code == 0, done.err
         root = workspace / "artifacts" / "digits"
@@ -75,9 +76,32 @@ def test_two_worker_processes(default, data_part) -> None:
     assert data_part("--direct_running_mode=multi_processing", "--direct_num_workers=2") == default
 
 
-def test_a_portable_runner_with_a_job_service(default, data_part, job_service: int) -> None:
-    options = ("--runner=PortableRunner", f"--job_endpoint=localhost:{job_service}")
-    assert data_part(*options, "--environment_type=LOOPBACK") == default
+@pytest.fixture
+def pool(tmp_path) -> Iterator[int]:
+    """Workers as they stand beside a cluster's own processes."""
+    module = "components.beam_pool"
+    log = tmp_path / "pool.log"
+    with log.open("w") as file:
+        process = subprocess.Popen([sys.executable, "-m", module, "--port", "0"], stdout=file, stderr=file)
+
+    def listening() -> bool:
+        assert process.poll() is None, log.read_text()
+        return "listening on" in log.read_text()
+
+    wait_until(listening)
+    yield int(log.read_text().split("listening on", 1)[1].splitlines()[0].rpartition(":")[2])
+    process.terminate()
+    process.wait(timeout=30)
+
+
+def test_a_job_service_with_workers_of_a_pool(default, data_part, job_service: int, pool: int) -> None:
+    given = {
+        "runner": "portable",
+        "job_endpoint": f"localhost:{job_service}",
+        "pool": f"localhost:{pool}",
+        "parallelism": 2,
+    }
+    assert data_part(settings=given) == default
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,267 @@
+"""What Beam's stages cost on a distributed engine: rows a second, memory of a worker, and no work at all.
+
+    python -m bench.scale [--quick]
+
+Taxi-like rows go through ExampleGen, StatisticsGen, Transform and the Evaluator
+on Beam's own job service, with 1, 2 and 4 of our pool's workers; three sizes
+with one worker give what a row costs beside what a job costs. CPU seconds are
+the workers' own: those of the coordinator, and waiting, are in the wall clock.
+Takes half an hour on 2 cores; with --quick, fewer rows and workers.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+import psutil
+import yaml
+
+from bench.common import RESULTS, machine, print_table
+from bench.taxi_like import LABEL, write_csv
+
+STAGES = ("ExampleGen", "StatisticsGen", "Transform", "Evaluator")
+FILES = 8
+"""So many files are read: a worker takes whole ones."""
+
+EMPTY_JOB = "empty job"
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A stage at one size.
+
+    Attributes:
+        stage: its node, or `EMPTY_JOB`.
+        workers: how many.
+        rows: of all splits.
+        wall_s: from the node's start to its end.
+        cpu_s: of all workers together.
+        memory_mb: resident memory of the largest worker, shared pages included.
+    """
+
+    stage: str
+    workers: int
+    rows: int
+    wall_s: float
+    cpu_s: float
+    memory_mb: float
+
+
+class Watch:
+    """Samples the worker processes of a pool."""
+
+    def __init__(self, pool: int) -> None:
+        self._pool = psutil.Process(pool)
+        self._ended = threading.Event()
+        self._cpu: dict[tuple[int, float], float] = {}
+        self._samples: list[tuple[float, float, float]] = []
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def between(self, began: float, ended: float) -> tuple[float, float]:
+        """CPU seconds that workers took in a span of time (seconds since 1970), and the largest one's MiB."""
+        before = max((cpu for at, cpu, _ in self._samples if at <= began), default=0.0)
+        inside = [(cpu, memory) for at, cpu, memory in self._samples if began <= at <= ended]
+        if not inside:
+            return 0.0, 0.0
+        return max(cpu for cpu, _ in inside) - before, max(memory for _, memory in inside)
+
+    def stop(self) -> None:
+        self._ended.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while not self._ended.wait(0.2):
+            largest = 0.0
+            with contextlib.suppress(psutil.Error):
+                for child in self._pool.children(recursive=True):
+                    with contextlib.suppress(psutil.Error):
+                        used = child.cpu_times()
+                        self._cpu[child.pid, child.create_time()] = used.user + used.system
+                        largest = max(largest, child.memory_info().rss / 2**20)
+            self._samples.append((time.time(), sum(self._cpu.values()), largest))
+
+
+def _free_port() -> int:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return int(free.getsockname()[1])
+
+
+@contextlib.contextmanager
+def _started(command: Sequence[str], port: int, log: Path) -> Iterator[int]:
+    with log.open("ab") as output:
+        process = subprocess.Popen(list(command), stdout=output, stderr=output)
+    try:
+        while socket.socket().connect_ex(("127.0.0.1", port)):
+            if process.poll() is not None:
+                raise RuntimeError(f"{command} ended: {log.read_text()[-2000:]}")
+            time.sleep(0.1)
+        yield process.pid
+    finally:
+        process.terminate()
+        process.wait()
+
+
+@contextlib.contextmanager
+def engine(folder: Path, workers: int) -> Iterator[tuple[list[str], Watch]]:
+    """Beam's job service and a pool: what a run is told of them, and a watch over the workers."""
+    job, pool = _free_port(), _free_port()
+    service = [sys.executable, "-m", "apache_beam.runners.portability.local_job_service_main", "-p", str(job)]
+    workers_command = [sys.executable, "-m", "components.beam_pool", "--port", str(pool)]
+    log = folder / "engine.log"
+    with _started(service, job, log), _started(workers_command, pool, log) as pid:
+        watch = Watch(pid)
+        given = {
+            "runner": "portable",
+            "job_endpoint": f"localhost:{job}",
+            "pool": f"localhost:{pool}",
+            "parallelism": workers,
+        }
+        try:
+            yield [f"--set=beam.{key}={value}" for key, value in given.items()], watch
+        finally:
+            watch.stop()
+
+
+def experiment(folder: Path, rows: int) -> Path:
+    """An experiment over `FILES` files that hold so many rows together."""
+    data = folder / "data"
+    data.mkdir(parents=True)
+    for number in range(FILES):
+        write_csv(data / f"part-{number}.csv", rows // FILES)
+    path = folder / "rows.yaml"
+    settings = {
+        "data": {"path": str(data), "format": "csv", "label": LABEL},
+        "model": {"family": "tabular"},
+        "train": {"epochs": 1},
+        "rewrite": {"candidates": ["identity"]},
+        "evaluation": {"min_accuracy": 0.0},
+    }
+    path.write_text(yaml.safe_dump(settings))
+    return path
+
+
+def chain(folder: Path, rows: int, workers: int) -> list[Measured]:
+    """Runs the chain once; one measurement a stage."""
+    path = experiment(folder, rows)
+    workspace = folder / "workspace"
+    with engine(folder, workers) as (options, watch):
+        command = ["run", str(path), "--workspace", str(workspace), "--to", STAGES[-1], *options]
+        done = subprocess.run(
+            [sys.executable, "-m", "pipelines.cli.main", *command],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        time.sleep(0.5)  # the last sample
+        if done.returncode:
+            raise RuntimeError(done.stderr[-3000:])
+    (log,) = workspace.glob("runs/*/events.jsonl")
+    events = [json.loads(line) for line in log.read_text().splitlines()]
+    ended = {event["node"]: event for event in events if event["state"] == "complete"}
+    return [_measured(stage, workers, rows, ended[stage], watch) for stage in STAGES]
+
+
+def _measured(stage: str, workers: int, rows: int, event: dict[str, float], watch: Watch) -> Measured:
+    cpu_s, memory_mb = watch.between(event["at"] - event["seconds"], event["at"])
+    return Measured(stage, workers, rows, event["seconds"], cpu_s, memory_mb)
+
+
+def empty(folder: Path, workers: int) -> Measured:
+    """A job of one element and one step; the second, since the first warms the pool."""
+    from pipelines.beam_stage import Beam
+    from pipelines.engines import prepare
+    from pipelines.runners.beam_pipelines import pipeline_maker
+
+    with engine(folder, workers) as (options, watch):
+        given = dict(option.removeprefix("--set=beam.").split("=") for option in options)
+        settings = Beam.model_validate({**given, "parallelism": workers})
+        make = pipeline_maker(prepare.prepare(settings, folder, [], None))
+        for _ in range(2):
+            began = time.time()
+            with make() as pipeline:
+                _one_step(pipeline)
+            ended = time.time()
+        time.sleep(0.5)
+        cpu_s, memory_mb = watch.between(began, ended)
+    return Measured(EMPTY_JOB, workers, 1, ended - began, cpu_s, memory_mb)
+
+
+def _one_step(pipeline: object) -> None:
+    import apache_beam as beam
+
+    _ = pipeline | beam.Create([1]) | beam.Map(str)
+
+
+def per_row(found: Sequence[Measured]) -> dict[str, dict[str, float]]:
+    """Of each stage with one worker: CPU seconds of a job and CPU microseconds of a row, by least squares,
+    and by how much the line misses the largest of the measurements, as a share of it."""
+    costs = {}
+    for stage in STAGES:
+        of_stage = sorted(
+            (item.rows, item.cpu_s) for item in found if (item.stage, item.workers) == (stage, 1)
+        )
+        rows, seconds = np.asarray(of_stage, float).T
+        slope, job = np.polyfit(rows, seconds, 1)
+        off = abs(job + slope * rows - seconds).max() / seconds.max()
+        costs[stage] = {"job_cpu_s": job, "row_cpu_us": slope * 1e6, "off": off}
+    return costs
+
+
+def main() -> None:
+    """Measures, prints and writes `bench/results/scale.json`."""
+    parser = argparse.ArgumentParser(prog="python -m bench.scale")
+    parser.add_argument("--quick", action="store_true")
+    quick = parser.parse_args().quick
+    sizes = (8_000, 16_000, 32_000) if quick else (40_000, 80_000, 160_000)
+    counts = (1, 2) if quick else (1, 2, 4)
+    cases = [(rows, 1) for rows in sizes] + [(sizes[-1], count) for count in counts[1:]]
+    found: list[Measured] = []
+    with tempfile.TemporaryDirectory(prefix="headrace-scale-") as root:
+        for rows, workers in cases:
+            folder = Path(root, f"{rows}-{workers}")
+            found += chain(folder, rows, workers)
+        for workers in counts:
+            folder = Path(root, f"empty-{workers}")
+            folder.mkdir()
+            found.append(empty(folder, workers))
+    columns = ("stage", "workers", "rows", "wall s", "CPU s of workers", "rows/s", "MiB of a worker")
+    print_table("scale", columns, [_row(item) for item in found])
+    costs = per_row(found)
+    columns = ("one worker", "CPU s a job", "CPU us a row", "off at most")
+    rows_ = [
+        (stage, f"{cost['job_cpu_s']:.1f}", f"{cost['row_cpu_us']:.0f}", f"{cost['off']:.0%}")
+        for stage, cost in costs.items()
+    ]
+    print_table("cost of a row", columns, rows_)
+    RESULTS.mkdir(exist_ok=True)
+    content = {
+        "machine": machine(),
+        "stages": [asdict(item) for item in found],
+        "costs": costs,
+        "figures": [],
+    }
+    (RESULTS / "scale.json").write_text(json.dumps(content, indent=1))
+
+
+def _row(item: Measured) -> tuple[str, ...]:
+    rate = "" if item.stage == EMPTY_JOB else f"{item.rows / item.wall_s:,.0f}"
+    numbers = (f"{item.wall_s:.1f}", f"{item.cpu_s:.1f}", rate, f"{item.memory_mb:,.0f}")
+    return (item.stage, str(item.workers), f"{item.rows:,}", *numbers)
+
+
+if __name__ == "__main__":
+    main()
