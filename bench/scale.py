@@ -1,9 +1,9 @@
-"""What Beam's stages cost on a distributed engine: rows a second, memory of a worker, and no work at all.
+"""What Beam's stages cost spread over workers: rows a second, memory of a worker, and no work at all.
 
     python -m bench.scale [--quick]
 
 Taxi-like rows go through ExampleGen, StatisticsGen, Transform and the Evaluator
-on Beam's own job service, with 1, 2 and 4 of our pool's workers; three sizes
+on Beam's own runner, with 1, 2 and 4 of our pool's workers; three sizes
 with one worker give what a row costs beside what a job costs. CPU seconds are
 the workers' own: those of the coordinator, and waiting, are in the wall clock.
 Takes half an hour on 2 cores; with --quick, fewer rows and workers.
@@ -116,22 +116,14 @@ def _started(command: Sequence[str], port: int, log: Path) -> Iterator[int]:
 
 
 @contextlib.contextmanager
-def engine(folder: Path, workers: int) -> Iterator[tuple[list[str], Watch]]:
-    """Beam's job service and a pool: what a run is told of them, and a watch over the workers."""
-    job, pool = _free_port(), _free_port()
-    service = [sys.executable, "-m", "apache_beam.runners.portability.local_job_service_main", "-p", str(job)]
-    workers_command = [sys.executable, "-m", "components.beam_pool", "--port", str(pool)]
-    log = folder / "engine.log"
-    with _started(service, job, log), _started(workers_command, pool, log) as pid:
+def engine(folder: Path, workers: int) -> Iterator[tuple[dict[str, object], Watch]]:
+    """A pool: what stands of it under `beam:`, and a watch over its workers."""
+    port = _free_port()
+    command = [sys.executable, "-m", "components.beam_pool", "--port", str(port)]
+    with _started(command, port, folder / "pool.log") as pid:
         watch = Watch(pid)
-        given = {
-            "runner": "portable",
-            "job_endpoint": f"localhost:{job}",
-            "pool": f"localhost:{pool}",
-            "parallelism": workers,
-        }
         try:
-            yield [f"--set=beam.{key}={value}" for key, value in given.items()], watch
+            yield {"pool": f"localhost:{port}", "parallelism": workers}, watch
         finally:
             watch.stop()
 
@@ -158,7 +150,8 @@ def chain(folder: Path, rows: int, workers: int) -> list[Measured]:
     """Runs the chain once; one measurement a stage."""
     path = experiment(folder, rows)
     workspace = folder / "workspace"
-    with engine(folder, workers) as (options, watch):
+    with engine(folder, workers) as (beam, watch):
+        options = [f"--set=beam.{key}={value}" for key, value in beam.items()]
         command = ["run", str(path), "--workspace", str(workspace), "--to", STAGES[-1], *options]
         done = subprocess.run(
             [sys.executable, "-m", "pipelines.cli.main", *command],
@@ -184,12 +177,10 @@ def empty(folder: Path, workers: int) -> Measured:
     """A job of one element and one step; the second, since the first warms the pool."""
     from pipelines.beam_stage import Beam
     from pipelines.engines import prepare
-    from pipelines.runners.beam_pipelines import pipeline_maker
+    from pipelines.runners.beam_pipelines import DEFAULTS, pipeline_maker
 
-    with engine(folder, workers) as (options, watch):
-        given = dict(option.removeprefix("--set=beam.").split("=") for option in options)
-        settings = Beam.model_validate({**given, "parallelism": workers})
-        make = pipeline_maker(prepare.prepare(settings, folder, [], None))
+    with engine(folder, workers) as (beam, watch):
+        make = pipeline_maker([*DEFAULTS, *prepare.prepare(Beam.model_validate(beam), folder, [], None)])
         for _ in range(2):
             began = time.time()
             with make() as pipeline:

@@ -52,7 +52,9 @@ class Beam(Stage):
         None, description="Folder or URL that all workers see, for what jobs write in between."
     )
     parallelism: Annotated[int, Field(ge=1, le=10_000)] | Literal["auto"] = Field(
-        "auto", description="auto: by the input's size, at most the cluster's free slots; portable: 1."
+        "auto",
+        description="auto: by the input's size, at most the free slots. With runner local, a number "
+        "is so many workers of the pool; auto is this process.",
     )
     workers_per_host: Annotated[int, Field(ge=1, le=256)] | Literal["auto"] = Field(
         "auto", description="Python workers beside each task manager; auto: one for each of its slots."

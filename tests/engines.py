@@ -39,11 +39,16 @@ class Engine:
 
     def workers(self) -> list[int]:
         """Processes of the workers that were started, the oldest first."""
-        return [int(number) for number in re.findall(r"started, process (\d+)", self.pool_log.read_text())]
+        return workers_in(self.pool_log)
 
     def victim(self) -> int:
         """What is killed to see a job survive it: a task manager, else the newest worker."""
         return self.task_manager or self.workers()[-1]
+
+
+def workers_in(log: Path) -> list[int]:
+    """Processes of the workers that a pool has started, by its log."""
+    return [int(number) for number in re.findall(r"started, process (\d+)", log.read_text())]
 
 
 def free_port() -> int:
@@ -96,17 +101,13 @@ def prism(folder: Path) -> Iterator[Engine]:
 
 
 @contextlib.contextmanager
-def job_service(folder: Path, workers: int = 2) -> Iterator[Engine]:
-    """Beam's own job service."""
+def job_service(folder: Path) -> Iterator[Engine]:
+    """Beam's own job service, which gives a job one worker."""
     port = free_port()
     module = "apache_beam.runners.portability.local_job_service_main"
     command = [sys.executable, "-m", module, "-p", str(port)]
     with running(command, port, folder / "service.log"), pool(folder) as (pool_port, log):
-        given = {
-            "job_endpoint": f"localhost:{port}",
-            "pool": f"localhost:{pool_port}",
-            "parallelism": workers,
-        }
+        given = {"job_endpoint": f"localhost:{port}", "pool": f"localhost:{pool_port}"}
         yield Engine({"runner": "portable", **given}, log)
 
 

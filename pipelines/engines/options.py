@@ -46,10 +46,16 @@ class Job:
 def of(settings: Beam, job: Job) -> list[str]:
     """All options but the experiment's own `args`, which come behind them."""
     if settings.runner == "local":
-        return list(_shards(job))
+        return [*_local(settings, job), *_shards(job)]
     engine = {"flink": _flink, "portable": _portable, "spark": _spark, "dataflow": _dataflow}
     common = _dataflow_workers if settings.runner == "dataflow" else _workers
     return [*engine[settings.runner](settings, job), *common(settings, job), *_common(settings, job)]
+
+
+def _local(settings: Beam, job: Job) -> Iterator[str]:
+    if job.parallelism:
+        yield from _pool(settings)
+        yield f"--direct_num_workers={job.parallelism}"
 
 
 def _flink(settings: Beam, job: Job) -> Iterator[str]:
@@ -71,8 +77,7 @@ def _flink(settings: Beam, job: Job) -> Iterator[str]:
 def _portable(settings: Beam, job: Job) -> Iterator[str]:
     yield from ("--runner=PortableRunner", f"--job_endpoint={settings.job_endpoint}")
     if job.parallelism:
-        # What Beam's own job service goes by; others read it not.
-        yield f"--direct_num_workers={job.parallelism}"
+        yield f"--parallelism={job.parallelism}"
 
 
 def _spark(settings: Beam, job: Job) -> Iterator[str]:
@@ -99,7 +104,7 @@ def _dataflow_workers(settings: Beam, job: Job) -> Iterator[str]:
 def _workers(settings: Beam, job: Job) -> Iterator[str]:
     yield f"--sdk_worker_parallelism={job.workers_per_host}"
     if settings.workers == "pool":
-        yield from ("--environment_type=EXTERNAL", f"--environment_config={settings.pool}")
+        yield from _pool(settings)
     elif settings.workers == "loopback":
         yield "--environment_type=LOOPBACK"
     elif settings.workers == "container":
@@ -107,6 +112,10 @@ def _workers(settings: Beam, job: Job) -> Iterator[str]:
     else:
         yield "--environment_type=PROCESS"
         yield f"--environment_config={json.dumps({'command': str(_boot_command())})}"
+
+
+def _pool(settings: Beam) -> Iterator[str]:
+    yield from ("--environment_type=EXTERNAL", f"--environment_config={settings.pool}")
 
 
 def _boot_command() -> Path:

@@ -12,8 +12,11 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
+import psutil
+
 from pipelines.beam_stage import Beam
 from pipelines.engines import flink, options, package, sizing
+from pipelines.engines.flink import Host
 from pipelines.errors import EngineError
 
 _CONNECT_S = 10.0
@@ -38,7 +41,7 @@ def prepare(settings: Beam, folder: Path, user_modules: Sequence[str], size: int
         OSError: the folder cannot be written.
     """
     if settings.runner == "local":
-        return options.of(settings, options.Job(shards=sizing.shards(settings, size)))
+        return _on_this_machine(settings, size)
     _check_folder(settings, folder)
     sizing.check_space(folder, size)
     cluster = _cluster(settings)
@@ -59,6 +62,16 @@ def prepare(settings: Beam, folder: Path, user_modules: Sequence[str], size: int
             markers=tuple(_markers(settings, folder)),
         ),
     )
+
+
+def _on_this_machine(settings: Beam, size: int | None) -> list[str]:
+    """Workers of the pool where a number is given, else this process."""
+    count = 0 if settings.parallelism == "auto" else settings.parallelism
+    if count:
+        _check_pool(settings)
+        memory_mb = psutil.virtual_memory().total >> 20
+        sizing.check_memory(settings, {"localhost": Host(1, count, memory_mb, 0)}, count)
+    return options.of(settings, options.Job(parallelism=count, shards=sizing.shards(settings, size)))
 
 
 _START_JOB_SERVER = "Start it, or name one that runs; without beam.job_endpoint one is started for each job."
@@ -128,7 +141,8 @@ def _check_pool(settings: Beam) -> None:
     """A pool on loopback can be looked at from here only where the engine is on this machine too."""
     engine = settings.job_endpoint or (settings.address or "").partition("://")[2]
     local = _host(settings.pool) in _LOOPBACK
-    if settings.workers == "pool" and (not local or _host(engine.partition("/")[0]) in _LOOPBACK):
+    here = settings.runner == "local" or _host(engine.partition("/")[0]) in _LOOPBACK
+    if settings.workers == "pool" and (here or not local):
         port = settings.pool.rpartition(":")[2]
         remedy = f"Start it beside each task manager: python -m components.beam_pool --port {port}."
         _check_listening(settings.pool, "pool of Beam workers", "beam.pool", remedy)

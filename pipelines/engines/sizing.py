@@ -47,13 +47,13 @@ def shards(settings: Beam, size: int | None) -> int:
 
 
 def parallelism(settings: Beam, size: int | None, cluster: Cluster | None) -> int:
-    """Parts of a step that run at once.
+    """Parts of a step that run at once; 0 leaves it to the engine.
 
     Raises:
         EngineError: more than the cluster has free slots for.
     """
     if cluster is None:
-        return 1 if settings.parallelism == "auto" else settings.parallelism
+        return 0 if settings.parallelism == "auto" else settings.parallelism
     if settings.parallelism == "auto":
         wanted = cluster.slots if size is None else math.ceil(size / WORKER_BYTES)
         settled = max(1, min(wanted, cluster.free))

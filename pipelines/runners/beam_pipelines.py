@@ -37,13 +37,16 @@ def pipeline_maker(arguments: Sequence[str]) -> Callable[[], Any]:
 
 
 def _own_runner(options: Any) -> Any:
-    """For several processes on this machine: Beam's runner with our worker; else None."""
-    from apache_beam.options.pipeline_options import DirectOptions, StandardOptions
+    """For several processes on this machine: Beam's runner with our workers; else None."""
+    from apache_beam.options.pipeline_options import DirectOptions, PortableOptions, StandardOptions
     from apache_beam.runners.portability.fn_api_runner import FnApiRunner
-    from apache_beam.transforms.environments import SubprocessSDKEnvironment
+    from apache_beam.transforms.environments import ExternalEnvironment, SubprocessSDKEnvironment
 
     direct = options.view_as(DirectOptions)
     local = options.view_as(StandardOptions).runner in ("FnApiRunner", "DirectRunner")
+    portable = options.view_as(PortableOptions)
+    if local and portable.environment_type == "EXTERNAL":
+        return FnApiRunner(default_environment=ExternalEnvironment.from_options(portable))
     if not local or direct.direct_running_mode != "multi_processing":
         return None
     # The runner would otherwise put its own worker's command in place of ours.

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import socket
-import subprocess
-import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
-from tests.waiting import wait_until
+from tests import engines
 
 pytestmark = pytest.mark.e2e
 
@@ -51,57 +48,20 @@ def default(data_part):
     return data_part()
 
 
-@pytest.fixture
-def job_service(tmp_path) -> Iterator[int]:
-    """Beam's own job service in a process of this machine."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    module = "apache_beam.runners.portability.local_job_service_main"
-    with open(tmp_path / "service.log", "w") as log:
-        process = subprocess.Popen([sys.executable, "-m", module, "-p", str(port)], stdout=log, stderr=log)
-
-    def listening() -> bool:
-        assert process.poll() is None, (tmp_path / "service.log").read_text()
-        with socket.socket() as client:
-            return client.connect_ex(("127.0.0.1", port)) == 0
-
-    wait_until(listening)
-    yield port
-    process.terminate()
-    process.wait(timeout=30)
-
-
 def test_two_worker_processes(default, data_part) -> None:
     assert data_part("--direct_running_mode=multi_processing", "--direct_num_workers=2") == default
 
 
-@pytest.fixture
-def pool(tmp_path) -> Iterator[int]:
-    """Workers as they stand beside a cluster's own processes."""
-    module = "components.beam_pool"
-    log = tmp_path / "pool.log"
-    with log.open("w") as file:
-        process = subprocess.Popen([sys.executable, "-m", module, "--port", "0"], stdout=file, stderr=file)
-
-    def listening() -> bool:
-        assert process.poll() is None, log.read_text()
-        return "listening on" in log.read_text()
-
-    wait_until(listening)
-    yield int(log.read_text().split("listening on", 1)[1].splitlines()[0].rpartition(":")[2])
-    process.terminate()
-    process.wait(timeout=30)
+def test_two_workers_of_a_pool(default, data_part, tmp_path: Path) -> None:
+    with engines.pool(tmp_path) as (port, log):
+        assert data_part(settings={"parallelism": 2, "pool": f"localhost:{port}"}) == default
+        assert len(engines.workers_in(log)) == 4  # two for each of two jobs
 
 
-def test_a_job_service_with_workers_of_a_pool(default, data_part, job_service: int, pool: int) -> None:
-    given = {
-        "runner": "portable",
-        "job_endpoint": f"localhost:{job_service}",
-        "pool": f"localhost:{pool}",
-        "parallelism": 2,
-    }
-    assert data_part(settings=given) == default
+def test_a_job_service_with_workers_of_a_pool(default, data_part, tmp_path: Path) -> None:
+    with engines.job_service(tmp_path) as engine:
+        assert data_part(settings=engine.settings) == default
+        assert len(engine.workers()) == 2  # one for each of two jobs
 
 
 @pytest.fixture(scope="module")

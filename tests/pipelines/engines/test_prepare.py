@@ -49,6 +49,17 @@ def test_this_machine_needs_nothing(tmp_path) -> None:
     assert options(tmp_path, shards=3) == ["--headrace_shards=3"]
 
 
+def test_workers_of_a_pool_on_this_machine(pool, tmp_path) -> None:
+    assert options(tmp_path, parallelism=3, pool=pool) == [
+        *("--environment_type=EXTERNAL", f"--environment_config={pool}", "--direct_num_workers=3")
+    ]
+    assert (
+        "cannot be reached" in refusal(lambda: options(tmp_path, parallelism=3, pool="127.0.0.1:1")).headline
+    )
+    error = refusal(lambda: options(tmp_path, parallelism=3, pool=pool, worker_memory_mb=10**9))
+    assert error.headline.startswith("The job would not fit: 3 Python workers")
+
+
 def test_a_flink_cluster_that_fits(tmp_path, pool) -> None:
     with job_manager() as address:
         found = flink(tmp_path, address, pool, size=40 << 20)
@@ -192,7 +203,7 @@ def test_loopback_workers_are_sent_no_code(tmp_path) -> None:
     with grpc_server() as server:
         found = options(tmp_path, runner="portable", job_endpoint=server, workers="loopback", parallelism=2)
     assert "--environment_type=LOOPBACK" in found
-    assert "--direct_num_workers=2" in found
+    assert "--parallelism=2" in found
     assert not [option for option in found if "extra_package" in option]
 
 
