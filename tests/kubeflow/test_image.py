@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fnmatch
+import json
 import os
 import re
 import shlex
@@ -194,3 +195,14 @@ def test_names_that_no_registry_takes(name: str) -> None:
 )
 def test_names_that_registries_take(name: str) -> None:
     assert image.check_name(name) == name
+
+
+def test_the_workers_image_starts_a_program_that_is_installed() -> None:
+    import importlib.metadata
+
+    lines = (ROOT / "kubeflow" / "worker" / "Dockerfile").read_text().splitlines()
+    (entry,) = [line for line in lines if line.startswith("ENTRYPOINT ")]
+    (program,) = json.loads(entry.removeprefix("ENTRYPOINT "))
+    scripts = importlib.metadata.entry_points(group="console_scripts", name=program)
+    (script,) = scripts
+    assert script.value == "components.beam_boot:main"
