@@ -1,6 +1,6 @@
 """What Beam's stages cost spread over workers: rows a second, memory of a worker, and no work at all.
 
-    python -m bench.scale [--quick]
+    python -m bench.scale [--quick] [--only rows|images|empty]
 
 Taxi-like rows go through ExampleGen, StatisticsGen, Transform and the Evaluator
 on Beam's own runner, with 1, 2 and 4 of our pool's workers; three sizes
@@ -27,11 +27,18 @@ from pathlib import Path
 import numpy as np
 import psutil
 import yaml
+from PIL import Image
 
 from bench.common import RESULTS, machine, print_table
 from bench.taxi_like import LABEL, write_csv
 
-STAGES = ("ExampleGen", "StatisticsGen", "Transform", "Evaluator")
+STAGES = {
+    "rows": ("ExampleGen", "StatisticsGen", "Transform", "Evaluator"),
+    "images": ("ExampleGen", "StatisticsGen", "Transform"),
+}
+"""What is read -> the nodes that are measured."""
+
+PIXELS = 224
 FILES = 8
 """So many files are read: a worker takes whole ones."""
 
@@ -43,14 +50,16 @@ class Measured:
     """A stage at one size.
 
     Attributes:
+        what: was read: rows or images; or nothing.
         stage: its node, or `EMPTY_JOB`.
         workers: how many.
-        rows: of all splits.
+        rows: of all splits, or images.
         wall_s: from the node's start to its end.
         cpu_s: of all workers together.
         memory_mb: resident memory of the largest worker, shared pages included.
     """
 
+    what: str
     stage: str
     workers: int
     rows: int
@@ -128,31 +137,47 @@ def engine(folder: Path, workers: int) -> Iterator[tuple[dict[str, object], Watc
             watch.stop()
 
 
-def experiment(folder: Path, rows: int) -> Path:
-    """An experiment over `FILES` files that hold so many rows together."""
+def experiment(folder: Path, what: str, count: int) -> Path:
+    """An experiment over so many rows in `FILES` files, or over so many images in folders by class."""
     data = folder / "data"
     data.mkdir(parents=True)
-    for number in range(FILES):
-        write_csv(data / f"part-{number}.csv", rows // FILES)
-    path = folder / "rows.yaml"
-    settings = {
-        "data": {"path": str(data), "format": "csv", "label": LABEL},
-        "model": {"family": "tabular"},
+    settings = {"rows": _rows, "images": _images}[what](data, count)
+    settings |= {
         "train": {"epochs": 1},
         "rewrite": {"candidates": ["identity"]},
         "evaluation": {"min_accuracy": 0.0},
     }
+    path = folder / f"{what}.yaml"
     path.write_text(yaml.safe_dump(settings))
     return path
 
 
-def chain(folder: Path, rows: int, workers: int) -> list[Measured]:
+def _rows(data: Path, count: int) -> dict[str, object]:
+    for number in range(FILES):
+        write_csv(data / f"part-{number}.csv", count // FILES)
+    read = {"path": str(data), "format": "csv", "label": LABEL}
+    return {"data": read, "model": {"family": "tabular", "categorical": ["pickup_area"]}}
+
+
+def _images(data: Path, count: int) -> dict[str, object]:
+    """JPEGs of a few tens of kilobytes: smooth colours with noise."""
+    chance = np.random.default_rng(5)
+    ramp = np.linspace(0, 200, PIXELS)[:, None, None] * np.ones((1, PIXELS, 3))
+    for number in range(count):
+        folder = data / f"class-{number % 4}"
+        folder.mkdir(exist_ok=True)
+        pixels = (ramp + chance.integers(0, 50, ramp.shape)).astype(np.uint8)
+        Image.fromarray(pixels).save(folder / f"{number}.jpg", quality=90)
+    return {"data": {"path": str(data), "format": "images"}, "model": {"height": PIXELS, "width": PIXELS}}
+
+
+def chain(folder: Path, what: str, count: int, workers: int) -> list[Measured]:
     """Runs the chain once; one measurement a stage."""
-    path = experiment(folder, rows)
+    path, stages = experiment(folder, what, count), STAGES[what]
     workspace = folder / "workspace"
     with engine(folder, workers) as (beam, watch):
         options = [f"--set=beam.{key}={value}" for key, value in beam.items()]
-        command = ["run", str(path), "--workspace", str(workspace), "--to", STAGES[-1], *options]
+        command = ["run", str(path), "--workspace", str(workspace), "--to", stages[-1], *options]
         done = subprocess.run(
             [sys.executable, "-m", "pipelines.cli.main", *command],
             capture_output=True,
@@ -165,12 +190,12 @@ def chain(folder: Path, rows: int, workers: int) -> list[Measured]:
     (log,) = workspace.glob("runs/*/events.jsonl")
     events = [json.loads(line) for line in log.read_text().splitlines()]
     ended = {event["node"]: event for event in events if event["state"] == "complete"}
-    return [_measured(stage, workers, rows, ended[stage], watch) for stage in STAGES]
-
-
-def _measured(stage: str, workers: int, rows: int, event: dict[str, float], watch: Watch) -> Measured:
-    cpu_s, memory_mb = watch.between(event["at"] - event["seconds"], event["at"])
-    return Measured(stage, workers, rows, event["seconds"], cpu_s, memory_mb)
+    found = []
+    for stage in stages:
+        at, seconds = ended[stage]["at"], ended[stage]["seconds"]
+        cpu_s, memory_mb = watch.between(at - seconds, at)
+        found.append(Measured(what, stage, workers, count, seconds, cpu_s, memory_mb))
+    return found
 
 
 def empty(folder: Path, workers: int) -> Measured:
@@ -188,7 +213,7 @@ def empty(folder: Path, workers: int) -> Measured:
             ended = time.time()
         time.sleep(0.5)
         cpu_s, memory_mb = watch.between(began, ended)
-    return Measured(EMPTY_JOB, workers, 1, ended - began, cpu_s, memory_mb)
+    return Measured("nothing", EMPTY_JOB, workers, 1, ended - began, cpu_s, memory_mb)
 
 
 def _one_step(pipeline: object) -> None:
@@ -198,46 +223,60 @@ def _one_step(pipeline: object) -> None:
 
 
 def per_row(found: Sequence[Measured]) -> dict[str, dict[str, float]]:
-    """Of each stage with one worker: CPU seconds of a job and CPU microseconds of a row, by least squares,
-    and by how much the line misses the largest of the measurements, as a share of it."""
+    """Of each stage with one worker: CPU seconds of a job, and microseconds of a row or an image.
+
+    By least squares; `off` is by how much the line misses a measurement at most, as a share of the largest.
+    """
     costs = {}
-    for stage in STAGES:
-        of_stage = sorted(
-            (item.rows, item.cpu_s) for item in found if (item.stage, item.workers) == (stage, 1)
-        )
-        rows, seconds = np.asarray(of_stage, float).T
-        slope, job = np.polyfit(rows, seconds, 1)
-        off = abs(job + slope * rows - seconds).max() / seconds.max()
-        costs[stage] = {"job_cpu_s": job, "row_cpu_us": slope * 1e6, "off": off}
+    for what, stages in STAGES.items():
+        for stage in stages:
+            chosen = [item for item in found if (item.what, item.stage, item.workers) == (what, stage, 1)]
+            if len(chosen) < 3:
+                continue
+            rows = np.asarray([item.rows for item in chosen], float)
+            seconds = np.asarray([item.cpu_s for item in chosen])
+            slope, job = np.polyfit(rows, seconds, 1)
+            off = abs(job + slope * rows - seconds).max() / seconds.max()
+            costs[f"{what}: {stage}"] = {"job_cpu_s": job, "row_cpu_us": slope * 1e6, "off": off}
     return costs
+
+
+SIZES = {"rows": (40_000, 80_000, 160_000), "images": (1_000, 2_000, 4_000)}
+QUICK = {"rows": (8_000, 16_000, 32_000), "images": (200, 400, 800)}
+
+
+def measure(root: Path, wanted: Sequence[str], *, quick: bool) -> list[Measured]:
+    """All measurements of the parts that are wanted."""
+    counts = (1, 2) if quick else (1, 2, 4)
+    found: list[Measured] = []
+    for what, sizes in (QUICK if quick else SIZES).items():
+        cases = [(size, 1) for size in sizes] + [(sizes[-1], count) for count in counts[1:]]
+        for size, workers in cases if what in wanted else ():
+            found += chain(root / f"{what}-{size}-{workers}", what, size, workers)
+    for workers in counts if "empty" in wanted else ():
+        folder = root / f"empty-{workers}"
+        folder.mkdir()
+        found.append(empty(folder, workers))
+    return found
 
 
 def main() -> None:
     """Measures, prints and writes `bench/results/scale.json`."""
     parser = argparse.ArgumentParser(prog="python -m bench.scale")
     parser.add_argument("--quick", action="store_true")
-    quick = parser.parse_args().quick
-    sizes = (8_000, 16_000, 32_000) if quick else (40_000, 80_000, 160_000)
-    counts = (1, 2) if quick else (1, 2, 4)
-    cases = [(rows, 1) for rows in sizes] + [(sizes[-1], count) for count in counts[1:]]
-    found: list[Measured] = []
+    parser.add_argument("--only", choices=[*STAGES, "empty"])
+    given = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="headrace-scale-") as root:
-        for rows, workers in cases:
-            folder = Path(root, f"{rows}-{workers}")
-            found += chain(folder, rows, workers)
-        for workers in counts:
-            folder = Path(root, f"empty-{workers}")
-            folder.mkdir()
-            found.append(empty(folder, workers))
-    columns = ("stage", "workers", "rows", "wall s", "CPU s of workers", "rows/s", "MiB of a worker")
+        found = measure(Path(root), [given.only] if given.only else [*STAGES, "empty"], quick=given.quick)
+    columns = ("stage", "workers", "inputs", "wall s", "CPU s of workers", "inputs/s", "MiB of a worker")
     print_table("scale", columns, [_row(item) for item in found])
     costs = per_row(found)
-    columns = ("one worker", "CPU s a job", "CPU us a row", "off at most")
-    rows_ = [
-        (stage, f"{cost['job_cpu_s']:.1f}", f"{cost['row_cpu_us']:.0f}", f"{cost['off']:.0%}")
-        for stage, cost in costs.items()
+    columns = ("one worker", "CPU s a job", "CPU us an input", "off at most")
+    rows = [
+        (name, f"{cost['job_cpu_s']:.1f}", f"{cost['row_cpu_us']:.0f}", f"{cost['off']:.0%}")
+        for name, cost in costs.items()
     ]
-    print_table("cost of a row", columns, rows_)
+    print_table("cost of an input", columns, rows)
     RESULTS.mkdir(exist_ok=True)
     content = {
         "machine": machine(),
@@ -251,7 +290,7 @@ def main() -> None:
 def _row(item: Measured) -> tuple[str, ...]:
     rate = "" if item.stage == EMPTY_JOB else f"{item.rows / item.wall_s:,.0f}"
     numbers = (f"{item.wall_s:.1f}", f"{item.cpu_s:.1f}", rate, f"{item.memory_mb:,.0f}")
-    return (item.stage, str(item.workers), f"{item.rows:,}", *numbers)
+    return (f"{item.what}: {item.stage}", str(item.workers), f"{item.rows:,}", *numbers)
 
 
 if __name__ == "__main__":

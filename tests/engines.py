@@ -26,29 +26,32 @@ FLINK_JOB_SERVER = "HEADRACE_FLINK_JOB_SERVER"
 
 
 @dataclass(frozen=True)
+class Pool:
+    """Our pool of workers: its address, and its log."""
+
+    address: str
+    log: Path
+
+    def workers(self) -> list[int]:
+        """Processes of the workers that were started, the oldest first."""
+        return [int(number) for number in re.findall(r"started, process (\d+)", self.log.read_text())]
+
+
+@dataclass(frozen=True)
 class Engine:
-    """An engine that is there: settings under `beam:`, the pool's log, a task manager's process."""
+    """An engine that is there: settings under `beam:`, its pool, a task manager's process."""
 
     settings: dict[str, object]
-    pool_log: Path
+    pool: Pool
     task_manager: int | None = None
 
     def options(self) -> list[str]:
         """For a command line."""
         return [f"--set=beam.{key}={value}" for key, value in self.settings.items()]
 
-    def workers(self) -> list[int]:
-        """Processes of the workers that were started, the oldest first."""
-        return workers_in(self.pool_log)
-
     def victim(self) -> int:
         """What is killed to see a job survive it: a task manager, else the newest worker."""
-        return self.task_manager or self.workers()[-1]
-
-
-def workers_in(log: Path) -> list[int]:
-    """Processes of the workers that a pool has started, by its log."""
-    return [int(number) for number in re.findall(r"started, process (\d+)", log.read_text())]
+        return self.task_manager or self.pool.workers()[-1]
 
 
 def free_port() -> int:
@@ -81,11 +84,11 @@ def running(command: Sequence[str], port: int, log: Path) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def pool(folder: Path) -> Iterator[tuple[int, Path]]:
-    """Our pool of workers: its port and its log."""
+def pool(folder: Path) -> Iterator[Pool]:
+    """Our pool of workers."""
     port, log = free_port(), folder / "pool.log"
     with running([sys.executable, "-m", "components.beam_pool", "--port", str(port)], port, log):
-        yield port, log
+        yield Pool(f"localhost:{port}", log)
 
 
 @contextlib.contextmanager
@@ -95,20 +98,19 @@ def prism(folder: Path) -> Iterator[Engine]:
         pytest.skip("there is no Prism; make prism makes it")
     port = free_port()
     command = [str(PRISM), "-job_port", str(port), "-serve_http=false"]
-    with running(command, port, folder / "prism.log"), pool(folder) as (pool_port, log):
-        given = {"job_endpoint": f"localhost:{port}", "pool": f"localhost:{pool_port}"}
-        yield Engine({"runner": "portable", **given}, log)
+    with running(command, port, folder / "prism.log"), pool(folder) as found:
+        given = {"runner": "portable", "job_endpoint": f"localhost:{port}", "pool": found.address}
+        yield Engine(given, found)
 
 
 @contextlib.contextmanager
-def job_service(folder: Path) -> Iterator[Engine]:
-    """Beam's own job service, which gives a job one worker."""
+def job_service(folder: Path) -> Iterator[str]:
+    """The address of Beam's own job service, which gives a job one worker."""
     port = free_port()
     module = "apache_beam.runners.portability.local_job_service_main"
     command = [sys.executable, "-m", module, "-p", str(port)]
-    with running(command, port, folder / "service.log"), pool(folder) as (pool_port, log):
-        given = {"job_endpoint": f"localhost:{port}", "pool": f"localhost:{pool_port}"}
-        yield Engine({"runner": "portable", **given}, log)
+    with running(command, port, folder / "service.log"):
+        yield f"localhost:{port}"
 
 
 @contextlib.contextmanager
@@ -122,9 +124,9 @@ def flink(folder: Path) -> Iterator[Engine]:
     tool = [sys.executable, str(ROOT / "tools" / "flink_cluster.py")]
     subprocess.run([*tool, "start", *ports], check=True)
     try:
-        given = {"address": f"http://localhost:{rest}", "pool": f"localhost:{workers}", "job_server_jar": jar}
+        found = Pool(f"localhost:{workers}", ROOT / ".flink" / "log" / "pool.log")
         pids = json.loads((ROOT / ".flink" / "pids.json").read_text())["pids"]
-        log = ROOT / ".flink" / "log" / "pool.log"
-        yield Engine({"runner": "flink", **given}, log, pids["task manager 2"])
+        given = {"address": f"http://localhost:{rest}", "pool": found.address, "job_server_jar": jar}
+        yield Engine({"runner": "flink", **given}, found, pids["task manager 2"])
     finally:
         subprocess.run([*tool, "stop"], check=True)

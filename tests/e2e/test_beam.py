@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -52,16 +52,24 @@ def test_two_worker_processes(default, data_part) -> None:
     assert data_part("--direct_running_mode=multi_processing", "--direct_num_workers=2") == default
 
 
-def test_two_workers_of_a_pool(default, data_part, tmp_path: Path) -> None:
-    with engines.pool(tmp_path) as (port, log):
-        assert data_part(settings={"parallelism": 2, "pool": f"localhost:{port}"}) == default
-        assert len(engines.workers_in(log)) == 4  # two for each of two jobs
+@pytest.fixture(scope="module")
+def pool(tmp_path_factory) -> Iterator[engines.Pool]:
+    with engines.pool(tmp_path_factory.mktemp("pool")) as found:
+        yield found
 
 
-def test_a_job_service_with_workers_of_a_pool(default, data_part, tmp_path: Path) -> None:
-    with engines.job_service(tmp_path) as engine:
-        assert data_part(settings=engine.settings) == default
-        assert len(engine.workers()) == 2  # one for each of two jobs
+def test_two_workers_of_a_pool(default, data_part, pool) -> None:
+    before = len(pool.workers())
+    assert data_part(settings={"parallelism": 2, "pool": pool.address}) == default
+    assert len(pool.workers()) == before + 4  # two for each of two jobs
+
+
+def test_a_job_service_with_workers_of_a_pool(default, data_part, pool, tmp_path: Path) -> None:
+    before = len(pool.workers())
+    with engines.job_service(tmp_path) as endpoint:
+        given = {"runner": "portable", "job_endpoint": endpoint, "pool": pool.address}
+        assert data_part(settings=given) == default
+    assert len(pool.workers()) == before + 2  # one for each of two jobs
 
 
 @pytest.fixture(scope="module")

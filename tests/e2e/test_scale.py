@@ -195,12 +195,12 @@ def test_a_worker_that_is_killed_in_transform_changes_nothing(
 ) -> None:
     """Prism gives the job up, and the node is tried again; Flink starts a task manager's work elsewhere."""
     workspace = tmp_path / "workspace"
-    before = len(engine.workers())
+    before = len(engine.pool.workers())
     command = ("run", "taxi", "--workspace", str(workspace), "--to", "Transform")
 
     def kill(pid: int) -> None:
         log = _events(workspace)
-        wait_until(lambda: "Transform" in log() and len(engine.workers()) > before + 2, seconds=600)
+        wait_until(lambda: "Transform" in log() and len(engine.pool.workers()) > before + 2, seconds=600)
         os.kill(engine.victim(), signal.SIGKILL)
 
     done = headrace(*command, *engine.options(), meanwhile=kill)
