@@ -17,6 +17,7 @@ from pipelines.engines.options import SHARDS
 
 LOST = (
     "SDK worker disconnected",  # Prism
+    "didn't get control connection",  # Prism, of one that died before it said a word
     "is no longer reachable",  # Flink, of a task manager; it has tried again itself by then
     "Heartbeat of TaskManager",
 )

@@ -36,6 +36,8 @@ def test_what_a_worker_says_of_its_host_is_a_users_error() -> None:
     [
         "Pipeline job-011 failed in state FAILED: bundle inst019 stage-038 failed:SDK worker disconnected: "
         "worker[job-011[job]_ref_Environment_default_environment_1], 6 active instructions",
+        "prism worker[job-007[job]_ref_Environment_default_environment_1] didn't get control connection to "
+        "localhost:51645 after 1m0s",
         "java.lang.Exception: TaskManager with id localhost:40683-8249ce is no longer reachable.",
     ],
 )
