@@ -205,6 +205,7 @@ def test_a_worker_that_is_killed_in_transform_changes_nothing(
 
     done = headrace(*command, *engine.options(), meanwhile=kill)
     assert done.code == 0, done.err
+    assert engine.task_manager or "retrying" in done.out
     for split in ("train", "validation"):
         first, second = (
             rows(output(folder, "Transform", "transformed_examples") / f"Split-{split}")
