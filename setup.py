@@ -68,6 +68,8 @@ EXTRAS = {
     # Object stores, for data and for pushed models (gcs is not in the lock).
     "s3": ["s3fs>=2024.6"],
     "gcs": ["gcsfs>=2024.6"],
+    # Traces of runs, sent by OTLP over HTTP.
+    "otel": ["opentelemetry-sdk>=1.30,<2", "opentelemetry-exporter-otlp-proto-http>=1.30,<2"],
     # Needs an NVIDIA GPU; not in the lock.
     "tensorrt": ["tensorrt>=10,<11", "onnx>=1.17,<2", "tf2onnx>=1.17,<2"],
     "dev": [
