@@ -11,6 +11,7 @@ import click
 from pipelines import config
 from pipelines.cli.options import workspace_option
 from pipelines.cli.run import run_experiment
+from pipelines.cli.watch import Watch
 from pipelines.errors import NotFoundError
 from pipelines.lineage import query
 from pipelines.lineage.open import record_of
@@ -49,7 +50,7 @@ def check(path: str, overrides: tuple[str, ...], root: str) -> int:
     """
     settings = config.from_mapping({"name": _name(path), "data": {"path": path}}, overrides)
     workspace = Workspace.open(root, create=True)
-    return run_experiment(settings, workspace, Options(to_node="DataGate"), root)
+    return run_experiment(settings, workspace, Options(to_node="DataGate"), root, Watch())
 
 
 @command.command("stats")

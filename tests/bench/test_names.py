@@ -45,8 +45,9 @@ def missing(source: str, place: str) -> Iterator[str]:
                 elif parent is None or alias.name not in defined(parent):
                     yield f"{place}:{node.lineno}: {node.module}.{alias.name}"
     for node in ast.walk(tree):
-        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in modules:
-            if node.attr not in defined(modules[node.value.id]):
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+            path = modules.get(node.value.id)
+            if path is not None and node.attr not in defined(path):
                 yield f"{place}:{node.lineno}: {node.value.id}.{node.attr}"
 
 

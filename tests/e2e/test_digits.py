@@ -243,6 +243,22 @@ def test_identical_runs_execute_and_push_nothing(headrace, first, workspace, rep
     assert sorted(path.name for path in (workspace / "serving/digits").glob("[0-9]*")) == ["1"]
 
 
+def test_a_watched_run_tells_what_happens_as_json(headrace, first, workspace) -> None:
+    watched = ("--log-format", "json", "--metrics-port", "0")
+    done = headrace("run", "digits", "--workspace", str(workspace), *watched)
+    assert (done.code, done.out) == (0, "")
+    lines = [json.loads(line) for line in done.err.splitlines()]
+    assert lines[0]["event"] == "metrics.listening"
+    assert lines[0]["url"].startswith("http://127.0.0.1:")
+    nodes = {line["node"]: line["state"] for line in lines if line["event"] == "node.ended"}
+    assert {name for name, state in nodes.items() if state == "cached"} == set(NODES) - set(RESOLVERS)
+    ended = lines[-1]
+    assert (ended["event"], ended["experiment"], ended["state"]) == ("run.ended", "digits", "complete")
+    assert ended["run"] == lines[1]["run"]
+    assert set(ended["cached"]) == set(NODES) - set(RESOLVERS)
+    assert (ended["executed"], ended["pushed"]) == ([], False)
+
+
 def test_a_changed_setting_runs_what_depends_on_it(headrace, first, workspace) -> None:
     done = headrace(
         "run", "digits", "--workspace", str(workspace), "--set", "infra.examples=8", "--to", "InfraValidator"

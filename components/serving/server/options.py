@@ -56,6 +56,7 @@ class Options:
     )
     monitoring_config_file: str = _flag("", "Text protobuf (MonitoringConfig) that enables metrics.")
     enable_metrics: bool = _flag(False, "Metrics without a monitoring_config_file, on the usual path.")
+    log_format: str = _flag("text", "Of the log on standard error: text, or json (an object a line).")
     shutdown_grace_seconds: float = _flag(30.0, "After SIGTERM requests under way have so long to finish.")
 
     def __post_init__(self) -> None:
@@ -75,12 +76,15 @@ class Options:
         ):
             if not getattr(self, name):
                 raise ValueError(f"{name} must be at least 1. Received: {name}=0")
+        if self.log_format not in LOG_FORMATS:
+            raise ValueError(f"log_format is one of {LOG_FORMATS}. Received: {self.log_format!r}")
         if self.port == self.rest_api_port:
             raise ValueError(f"port and rest_api_port must differ, one not 0. Received: {self.port} for both")
         if self.batching_parameters_file and not self.enable_batching:
             raise ValueError("batching_parameters_file needs enable_batching")
 
 
+LOG_FORMATS = ("text", "json")
 MODEL_SOURCES = ("model_root", "model_config_file", "model_base_path")
 
 
