@@ -192,7 +192,8 @@ def _metrics(host: str, port: int) -> tuple[Receiver, str]:
 
     from pipelines.telemetry.metrics import Metrics
 
-    disable_created_metrics()  # a second series for each, that Prometheus has no use for
+    # Else each counter has a second series, which Prometheus has no use for.
+    disable_created_metrics()  # type: ignore[no-untyped-call]
     metrics = Metrics(metadata.version("headrace"))
     try:
         server: Any = start_http_server(port, host, metrics.registry)[0]

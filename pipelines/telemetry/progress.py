@@ -82,9 +82,7 @@ class Notices:
             pushed=summary.pushed_now,
             in_service=summary.in_service or None,
             refusal=summary.refusal or None,
-            error=_fields(
-                error and {"headline": error.headline, "place": error.place, "remedy": error.remedy}
-            ),
+            error=_fields(vars(error)) if error else None,
         )
 
     def _say(
