@@ -38,6 +38,9 @@ class Options:
     rest_api_timeout_in_ms: int = _flag(30_000, "A REST request that takes longer is ended.")
     rest_api_enable_cors_support: bool = _flag(False, "Let browsers call from any origin.")
     max_request_bytes: int = _flag(100 << 20, "Larger request bodies and messages are refused.")
+    max_image_pixels: int = _flag(
+        100_000_000, "Requests with a larger image are refused before it is decoded; 0: never."
+    )
     max_queued_requests: int = _flag(1000, "Requests beyond these, waiting or running, are refused.")
     enable_batching: bool = _flag(False, "Run requests that arrive together as one batch.")
     batching_parameters_file: str = _flag("", "Text protobuf (BatchingParameters); needs enable_batching.")

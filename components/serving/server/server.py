@@ -112,7 +112,11 @@ class _Server:
         )
         runner = _runner(options)
         service = Service(
-            manager, runner, options.max_queued_requests, options.enable_signature_method_name_check
+            manager,
+            runner,
+            options.max_queued_requests,
+            options.enable_signature_method_name_check,
+            options.max_image_pixels,
         )
         return cls(options, manager, runner, service, Metrics())
 
