@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 
 import pytest
 
@@ -67,6 +69,20 @@ def test_the_environment_may_ask_for_a_structured_log(capsys, monkeypatch) -> No
     code, _, err = call("run", "digts", capsys=capsys)
     assert code == 2
     assert json.loads(err)["message"] == "There is no experiment 'digts'"
+
+
+@pytest.mark.parametrize(("arguments", "code"), [(["--version"], 0), (["rnu"], 2)])
+def test_a_crash_in_the_interpreters_shutdown_changes_no_exit_code(arguments: list[str], code: int) -> None:
+    """As TensorFlow's libraries have crashed there; a module of its name stands for it."""
+    program = (
+        "import atexit, os, signal, sys, types\n"
+        "atexit.register(os.kill, os.getpid(), signal.SIGSEGV)\n"
+        "sys.modules['tensorflow'] = types.ModuleType('tensorflow')\n"
+        f"from pipelines.cli.main import main; main({arguments!r})\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert done.returncode == code, done.stderr
+    assert done.stdout.startswith("headrace ") is (code == 0)
 
 
 def test_an_unknown_node_exits_2(headrace, tmp_path) -> None:
