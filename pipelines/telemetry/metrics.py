@@ -48,8 +48,9 @@ class Metrics:
         if handler is not None:
             handler(notice.facts, notice.at)
 
-    def close(self) -> None:
-        return None
+    def close(self) -> bool:
+        """Nothing is left to be done."""
+        return True
 
     def _make_for_runs(self) -> None:
         self._runs = self._counter("runs", "Runs that ended, by how.", "experiment", "state")

@@ -55,7 +55,9 @@ class Receiver(Protocol):
     """Takes notices in the watcher's process."""
 
     def take(self, notice: Notice) -> None: ...
-    def close(self) -> None: ...
+    def close(self) -> bool:
+        """Does what is left; False where something was lost."""
+        ...
 
 
 class Watcher:
@@ -152,9 +154,8 @@ def _serve(channel: socket.socket, settings: Settings, parent: int) -> bool:
     for notice in _notices(channel, parent):
         for receiver in receivers:
             receiver.take(notice)
-    for receiver in receivers:
-        receiver.close()
-    return True
+    whole = [receiver.close() for receiver in receivers]
+    return all(whole)
 
 
 def _notices(channel: socket.socket, parent: int) -> Iterator[Notice]:
@@ -184,7 +185,10 @@ def _traces(environment: Mapping[str, str]) -> Receiver:
     exporter = traces.exporter(environment)
     from opentelemetry.sdk.trace.export import BatchSpanProcessor
 
-    return traces.Traces(BatchSpanProcessor(exporter), environment)
+    from pipelines.telemetry.exporting import Watched
+
+    watched = Watched(exporter)
+    return traces.Traces(BatchSpanProcessor(watched), environment, lambda: watched.lost)
 
 
 def _metrics(host: str, port: int) -> tuple[Receiver, str]:

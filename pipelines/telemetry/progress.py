@@ -27,19 +27,18 @@ class Notices:
         self._tell = tell
         self._about: dict[str, Any] = {"experiment": None, "run": None}
         self._clock = clock
-        self._waits = False
+        self._said: set[str] = set()
 
     def begun(self, run_id: str) -> None:
+        self._said = set()
         self._about = {"experiment": experiment_of(run_id), "run": run_id}
         self._say("run.begun", f"Run {run_id}")
 
     def loading(self) -> None:
-        self._say("run.loading", "Loading TFX")
+        self._say_once("run.loading", "Loading TFX")
 
     def waiting(self) -> None:
-        if not self._waits:
-            self._waits = True
-            self._say("run.waiting", "Waiting for another run of the very same")
+        self._say_once("run.waiting", "Waiting for another run of the very same")
 
     def planned(self, nodes: list[str]) -> None:
         self._say("run.planned", f"{len(nodes)} nodes to run", nodes=nodes)
@@ -84,6 +83,11 @@ class Notices:
             refusal=summary.refusal or None,
             error=_fields(vars(error)) if error else None,
         )
+
+    def _say_once(self, event: str, message: str) -> None:
+        if event not in self._said:
+            self._said.add(event)
+            self._say(event, message)
 
     def _say(
         self, event: str, message: str, level: str = INFO, at: float | None = None, **facts: Any

@@ -13,7 +13,8 @@ becomes the parent. Needs the extra `otel`.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+import sys
+from collections.abc import Callable, Mapping
 from importlib import metadata
 from typing import TYPE_CHECKING, Any
 
@@ -73,7 +74,13 @@ def _otlp(environment: Mapping[str, str]) -> str:
 class Traces:
     """Spans of what notices tell. Not thread-safe; what is sent is sent by a thread of the processor's."""
 
-    def __init__(self, processor: SpanProcessor, environment: Mapping[str, str] = os.environ) -> None:
+    def __init__(
+        self,
+        processor: SpanProcessor,
+        environment: Mapping[str, str] = os.environ,
+        lost: Callable[[], int] = lambda: 0,
+    ) -> None:
+        """Args: what spans go to; where a parent is looked for; how many could not be delivered."""
         from opentelemetry.sdk.resources import OTELResourceDetector, Resource
         from opentelemetry.sdk.trace import TracerProvider
         from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
@@ -83,6 +90,7 @@ class Traces:
         # Last, so that OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES have the last word.
         self._provider = TracerProvider(resource=ours.merge(OTELResourceDetector().detect()))
         self._provider.add_span_processor(processor)
+        self._lost = lost
         self._tracer = self._provider.get_tracer("headrace", version)
         carrier = {key.lower(): value for key, value in environment.items()}
         self._outside = TraceContextTextMapPropagator().extract(
@@ -107,13 +115,17 @@ class Traces:
         if handler is not None:
             handler(notice.facts, int(1e9 * notice.at))
 
-    def close(self) -> None:
-        """Ends what is open, as failed, and sends what is left."""
+    def close(self) -> bool:
+        """Ends what is open, as failed, and sends what is left; False where spans were lost."""
         left = [*self._nodes.values(), *(span for span in (self._run, self._round) if span is not None)]
         for span in left:
             _fail(span, "the program ended before it")
             span.end()
         self._provider.shutdown()
+        lost = self._lost()
+        if lost:
+            print(f"{lost} spans could not be delivered", file=sys.stderr)
+        return not lost
 
     def _start(self, name: str, within: Span | None, at_ns: int, facts: Mapping[str, Any]) -> Span:
         return self._tracer.start_span(

@@ -83,6 +83,19 @@ def test_spans_are_sent_to_a_collector(tmp_path, collector) -> None:
     ]
 
 
+def test_spans_that_no_collector_took_are_told(tmp_path, monkeypatch) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", f"http://127.0.0.1:{port}")
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "1")
+    with watcher(Settings(traced=True), tmp_path / "log") as made:
+        assert made is not None
+        for notice in notices_of_a_run():
+            made.tell(notice)
+    assert made.lost
+    assert "5 spans could not be delivered" in (tmp_path / "log").read_text()
+
+
 def test_a_program_that_is_killed_has_its_spans_sent(tmp_path, collector) -> None:
     pid = os.fork()
     if not pid:
