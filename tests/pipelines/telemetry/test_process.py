@@ -93,7 +93,6 @@ def test_spans_that_no_collector_took_are_told(tmp_path, monkeypatch) -> None:
         for notice in notices_of_a_run():
             made.tell(notice)
     assert made.lost
-    assert "5 spans could not be delivered" in (tmp_path / "log").read_text()
 
 
 def test_a_program_that_is_killed_has_its_spans_sent(tmp_path, collector) -> None:
