@@ -70,9 +70,9 @@ def test_the_environment_is_what_headrace_depends_on() -> None:
 
 def test_our_own_trainer_covers_preprocessing_shared_with_serving() -> None:
     found = fingerprint.closure(["modules.image.trainer"])
-    assert {"modules.image.decode", "modules.export", "modules.hparams", "modules.training.loop"} <= set(
-        found
-    )
+    expected = {"modules.image.decode", "modules.export", "modules.hparams.image", "modules.training.loop"}
+    assert expected <= set(found)
+    assert "modules.hparams.text" not in found
     assert not any(name.startswith(("pipelines", "components")) for name in found)
 
 
