@@ -11,7 +11,7 @@ import click
 from pipelines import config
 from pipelines.cli.options import workspace_option
 from pipelines.cli.run import run_experiment
-from pipelines.cli.watch import Watch
+from pipelines.cli.watch import Watch, watch_options
 from pipelines.errors import NotFoundError
 from pipelines.lineage import query
 from pipelines.lineage.open import record_of
@@ -40,7 +40,8 @@ def command() -> None:
     "--set", "overrides", multiple=True, metavar="KEY=VALUE", help="As of headrace run; repeatable."
 )
 @workspace_option
-def check(path: str, overrides: tuple[str, ...], root: str) -> int:
+@watch_options
+def check(path: str, overrides: tuple[str, ...], root: str, watch: Watch) -> int:
     """Read PATH, take statistics and look for anomalies; nothing is trained.
 
     \b
@@ -50,7 +51,7 @@ def check(path: str, overrides: tuple[str, ...], root: str) -> int:
     """
     settings = config.from_mapping({"name": _name(path), "data": {"path": path}}, overrides)
     workspace = Workspace.open(root, create=True)
-    return run_experiment(settings, workspace, Options(to_node="DataGate"), root, Watch())
+    return run_experiment(settings, workspace, Options(to_node="DataGate"), root, watch)
 
 
 @command.command("stats")

@@ -18,3 +18,9 @@ def metrics() -> dict[str, tuple[str, set[str]]]:
     """Metric -> its type and labels."""
     rows = re.findall(r"^\| `(headrace_[a-z_]+)` \| (\w+) \| ([a-z_, ]+) \|", TEXT, re.MULTILINE)
     return {name: (kind, set(labels.split(", "))) for name, kind, labels in rows}
+
+
+def commands(option: str) -> list[str]:
+    """Commands that are said to take an option."""
+    (row,) = re.findall(rf"^\|[^|]*\| `{option}[^|]*\| ([^|(]*)", TEXT, re.MULTILINE)
+    return re.findall(r"`([a-z -]+)`", row)

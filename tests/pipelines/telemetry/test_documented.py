@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import logging
 from io import StringIO
@@ -9,6 +10,7 @@ from io import StringIO
 import pytest
 
 from components import logs
+from pipelines.cli.main import COMMANDS
 from pipelines.telemetry.metrics import Metrics
 from tests.pipelines.telemetry import documented
 from tests.pipelines.telemetry.notices import notices_of_a_run
@@ -22,6 +24,18 @@ def test_events_of_a_run_have_the_documented_keys(state: str) -> None:
         line = json.loads(notice.as_line())
         assert list(line)[:4] == ["time", "level", "event", "message"]
         assert set(line) == {"time", "level", "event", "message", *notice.facts}
+
+
+@pytest.mark.parametrize(("option", "least"), [("--log-format", 10), ("--metrics-port", 5)])
+def test_commands_take_the_options_that_are_documented(option: str, least: int) -> None:
+    named = documented.commands(option)
+    assert len(named) >= least
+    for name in named:
+        first, *others = name.split()
+        command = importlib.import_module(COMMANDS[first][0]).command
+        for other in others or (["run"] if first == "retrain" else []):
+            command = command.commands[other]
+        assert any(option in parameter.opts for parameter in command.params), name
 
 
 def test_levels_tell_what_needs_attention() -> None:
