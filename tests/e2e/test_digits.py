@@ -412,10 +412,9 @@ def test_its_model_from_python(first, workspace) -> None:
     run = api.Project(workspace).get(re.search(r"headrace show (\S+)", first.out).group(1))  # type: ignore[union-attr]
     records = read_split(str(run.artifact("ExampleGen", "examples")), "test", 357)
     said = run.model.predict(records)
-    truth = list(run.examples("test", 357).label.map(bytes.decode))
-    assert np.mean([a == b for a, b in zip(said, truth, strict=True)]) == pytest.approx(
-        run.metrics["accuracy"]
-    )
+    examples = run.examples("test", 357)
+    assert np.mean(said == examples.label) == pytest.approx(run.metrics["accuracy"])
+    np.testing.assert_array_equal(run.model.scores(examples), run.model.scores(records))
 
 
 def test_bulk_answers_as_the_model_was_evaluated(headrace, first, nodes, workspace, tmp_path) -> None:
