@@ -5,7 +5,7 @@
 # make endure the long tests of endurance: kills and edits by the hundred; hours
 # make audit  looks the locked packages up among known vulnerabilities; needs a network
 # make prove-rewriter   100 sabotaged candidates against the gate (WORKSPACE=workspace RUN=latest CASES=100)
-# make reference  writes docs/experiment.md and its schema
+# make reference  writes docs/reference/experiment.md and its schema
 # make lock   resolves requirements.lock anew
 # make profile-page RUN=FOLDER  serves the profiler's page of a traced run
 # make clean  removes .venv, caches and the default workspace
@@ -57,7 +57,7 @@ profile-page: setup
 
 reference: setup
 	$(PYTHON_BIN) -m pipelines.cli.main schema-file -o docs/experiment.schema.json
-	$(PYTHON_BIN) -m pipelines.cli.main schema-file --page -o docs/experiment.md
+	$(PYTHON_BIN) -m pipelines.cli.main schema-file --page -o docs/reference/experiment.md
 
 lock:
 	@tools/setup_venv.sh lock
