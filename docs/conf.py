@@ -40,7 +40,8 @@ autodoc_typehints_description_target = "documented_params"
 napoleon_use_rtype = False
 # Docstrings are written with single backticks.
 default_role = "code"
-# Languages that pygments does not know by their Markdown name are none of ours.
+# Two hyphens begin an option.
+smartquotes = False
 highlight_language = "none"
 pygments_style = "friendly"
 pygments_dark_style = "github-dark"

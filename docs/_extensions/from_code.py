@@ -1,4 +1,4 @@
-"""Directives that write parts of the reference from the code: errors and experiments.
+"""Parts of the reference that are written from the code: errors, experiments, help of commands.
 
 ```{error-headlines}
 ```
@@ -6,10 +6,12 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, ClassVar
 
+import click
 import headlines
 import yaml
 from docutils import nodes
@@ -56,6 +58,30 @@ class Experiments(_Written):
             yield f"| {' | '.join(row)} |"
 
 
+def _describe(app: Sphinx, context: click.Context, lines: list[str]) -> None:
+    """A command's help, plain text in which a bar begins a line of an example, as reStructuredText."""
+    written: list[str] = []
+    for is_example, group in itertools.groupby(lines, lambda line: line.startswith("|")):
+        if is_example:
+            head, *examples = [line.removeprefix("|").rstrip() for line in group]
+            written += [
+                head.strip(),
+                "",
+                ".. code-block:: bash",
+                "",
+                *(f"   {line}" for line in examples),
+                "",
+            ]
+        else:
+            written += [line.replace("*", "\\*") for line in group]
+    lines[:] = written
+
+
+def _describe_options(app: Sphinx, context: click.Context, lines: list[str]) -> None:
+    """Options' help is plain text too, but for defaults, which are written as literals."""
+    lines[:] = [line if "``" in line else line.replace("*", "\\*") for line in lines]
+
+
 def _cell(text: str) -> str:
     for sign in "\\|`<>[]$":
         text = text.replace(sign, f"\\{sign}")
@@ -65,4 +91,6 @@ def _cell(text: str) -> str:
 def setup(app: Sphinx) -> dict[str, Any]:
     app.add_directive("error-headlines", ErrorHeadlines)
     app.add_directive("experiments", Experiments)
+    app.connect("sphinx-click-process-description", _describe)
+    app.connect("sphinx-click-process-options", _describe_options)
     return {"parallel_read_safe": True}

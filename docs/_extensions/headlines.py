@@ -36,7 +36,7 @@ def all_of(root: Path) -> list[Headline]:
         for path in sorted((root / package).rglob("*.py"))
         for item in _in_file(path, root)
     }
-    return sorted(found.values())
+    return sorted(found.values(), key=lambda item: item.headline.replace(OPEN, "~"))
 
 
 def with_stars(text: str) -> str:
