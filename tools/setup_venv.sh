@@ -81,4 +81,4 @@ unset PYTHONDONTWRITEBYTECODE
 .venv/bin/uv pip sync --quiet --python .venv/bin/python --require-hashes --compile-bytecode requirements.lock
 .venv/bin/uv pip install --quiet --python .venv/bin/python --no-deps --no-build-isolation --compile-bytecode --editable .
 stamp > .venv/.headrace-stamp
-say "ready in $((SECONDS - began)) s"
+say "ready in $((SECONDS - began)) s; \`source .venv/bin/activate\` makes headrace a command of this shell"
