@@ -65,7 +65,7 @@ REQUIRES = [
 EXTRAS = {
     "kubeflow": ["kfp>=2.16,<2.17", "kfp-kubernetes>=2.16,<2.17", "kubernetes-validate>=1.30,<2"],
     "onnx": ["onnx>=1.17,<2", "onnxruntime>=1.20,<2", "tf2onnx>=1.17,<2"],
-    # Object stores, for data and for pushed models (gcs is not in the lock).
+    # Object stores, for data and for pushed models.
     "s3": ["s3fs>=2024.6"],
     "gcs": ["gcsfs>=2024.6"],
     # Needs an NVIDIA GPU; not in the lock.
