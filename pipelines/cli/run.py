@@ -168,3 +168,6 @@ def _print_outcome(console: Console, outcome: Outcome, root: str) -> None:
     )
     where = "" if root == "workspace" else f" --workspace {shlex.quote(root)}"
     console.print(f"Next        headrace show {outcome.run_id}{where}", highlight=False, soft_wrap=True)
+    if summary.pushed_now and summary.in_service == summary.pushed_version:
+        served = "" if root == "workspace" else f" --model-root {shlex.quote(root)}/serving"
+        console.print(f"            headrace serve{served}", highlight=False, soft_wrap=True)

@@ -163,3 +163,15 @@ def test_a_bare_on_or_off_is_the_word_and_not_a_truth_value() -> None:
     assert (train.xla, train.onednn, train.cache) == ("off", "on", "off")
     with pytest.raises(ConfigError, match="Input should be 'auto', 'memory', 'disk' or 'off'"):
         config.load("digits", ["train.cache=on"])
+
+
+def test_a_bare_on_is_the_key_that_it_looks_like(tmp_path) -> None:
+    (tmp_path / "cats.yaml").write_text("data: {path: a}\nretry: {Trainer: {count: 2, on: [crash]}}\n")
+    assert config.load(str(tmp_path / "cats.yaml")).retry["Trainer"].on == ["crash"]
+
+
+def test_a_file_that_was_named_without_its_ending(tmp_path, monkeypatch) -> None:
+    (tmp_path / "signs.yaml").write_text("data: {path: a}\n")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(NotFoundError, match=r"Did you mean the file signs\.yaml\?"):
+        config.load("signs")
