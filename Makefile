@@ -5,7 +5,8 @@
 # make endure the long tests of endurance: kills and edits by the hundred; hours
 # make audit  looks the locked packages up among known vulnerabilities; needs a network
 # make prove-rewriter   100 sabotaged candidates against the gate (WORKSPACE=workspace RUN=latest CASES=100)
-# make reference  writes docs/experiment.md and its schema
+# make reference  writes docs/reference/experiment.md and its schema
+# make docs   builds the documentation into build/docs; a dead link fails it
 # make lock   resolves requirements.lock anew
 # make profile-page RUN=FOLDER  serves the profiler's page of a traced run
 # make flink  starts a Flink cluster on this machine, with Beam workers beside it; make flink-stop ends it
@@ -13,10 +14,10 @@
 # make clean  removes .venv, caches and the default workspace
 SHELL := /bin/bash
 PYTHON_BIN := .venv/bin/python
-OUR_CODE := pipelines components modules tests bench tools setup.py
+OUR_CODE := pipelines components modules tests bench tools docs setup.py
 
-.PHONY: run test slow unit check format profile-page lock clean setup endure audit reference prove-rewriter flink \
-	flink-stop prism
+.PHONY: run test slow unit check format profile-page lock clean setup endure audit reference docs prove-rewriter \
+	flink flink-stop prism
 
 setup:
 	@tools/setup_venv.sh
@@ -38,7 +39,7 @@ endure: setup
 	$(PYTHON_BIN) -m tests.endure.kills --kills 200 --seed 1
 
 audit: setup
-	@tools/audit.sh
+	@$(PYTHON_BIN) -m tools.audit
 
 check: setup
 	$(PYTHON_BIN) -m ruff format --check $(OUR_CODE)
@@ -69,7 +70,11 @@ prism:
 
 reference: setup
 	$(PYTHON_BIN) -m pipelines.cli.main schema-file -o docs/experiment.schema.json
-	$(PYTHON_BIN) -m pipelines.cli.main schema-file --page -o docs/experiment.md
+	$(PYTHON_BIN) -m pipelines.cli.main schema-file --page -o docs/reference/experiment.md
+
+docs: setup
+	$(PYTHON_BIN) -m sphinx -q -W --keep-going -b html docs build/docs
+	@echo "build/docs/index.html"
 
 lock:
 	@tools/setup_venv.sh lock

@@ -22,6 +22,8 @@ from components.example_gen.batch import Batch, Fault
 from components.example_gen.request import FeatureRule, Request
 
 INT, FLOAT, STRING = "int", "float", "string"
+MISSING_COLUMN = "is missing; columns:"
+"""In the reason of a fault that all rows of a table share."""
 Kinds = Mapping[str, str]
 _ORDER = (INT, FLOAT, STRING)
 _ARROW = {INT: pa.int64(), FLOAT: pa.float32(), STRING: pa.large_binary()}
@@ -121,7 +123,7 @@ def row_faults(batch: pa.RecordBatch, rules: Sequence[FeatureRule]) -> dict[int,
         index = batch.schema.get_field_index(rule.name)
         if index < 0:
             columns = ", ".join(batch.schema.names)
-            reason = f"column {rule.name!r} is missing; columns: {columns}"
+            reason = f"column {rule.name!r} {MISSING_COLUMN} {columns}"
             return dict.fromkeys(range(batch.num_rows), reason)
         column = batch.column(index)
         for row in _rows(column.is_null()):
