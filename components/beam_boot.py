@@ -54,7 +54,7 @@ class Call:
 class WorkerError(Exception):
     """What is wrong with this host; its text holds the fields again between two `SIGN`, see `told`."""
 
-    def __init__(self, headline: str, place: str, remedy: str) -> None:
+    def __init__(self, headline: str, *, place: str, remedy: str) -> None:
         fields = json.dumps({"headline": headline, "place": place, "remedy": remedy})
         # Runners quote and escape what they are told; letters and digits stay as they are.
         coded = base64.b16encode(fields.encode()).decode()
@@ -200,8 +200,8 @@ def check_packages(contents: Mapping[str, Any]) -> None:
         more = f" ({len(wrong) - 1} more)" if len(wrong) > 1 else ""
         raise WorkerError(
             f"A Beam worker has other packages than this machine: {wrong[0]}{more}",
-            f"{_host()}, {sys.executable}",
-            "Install requirements.lock there, or use an image that was built from it.",
+            place=f"{_host()}, {sys.executable}",
+            remedy="Install requirements.lock there, or use an image that was built from it.",
         )
 
 
@@ -216,8 +216,8 @@ def check_sight(markers: Sequence[str]) -> None:
             continue
         raise WorkerError(
             "A Beam worker does not see the folder that the job's files lie in",
-            f"{_host()}: {Path(marker).parent}",
-            "Use a workspace, and a beam.temp_location, on a file system that all workers mount at the "
+            place=f"{_host()}: {Path(marker).parent}",
+            remedy="Use a workspace, and a beam.temp_location, on a file system that all workers mount at the "
             "same path.",
         )
 

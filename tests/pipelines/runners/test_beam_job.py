@@ -25,7 +25,7 @@ def test_files_per_split(tmp_path: Path, given: int, own: int, files: int) -> No
 
 
 def test_what_a_worker_says_of_its_host_is_a_users_error() -> None:
-    inside = str(beam_boot.WorkerError("A worker is wrong", "host a", "Mend it."))
+    inside = str(beam_boot.WorkerError("A worker is wrong", place="host a", remedy="Mend it."))
     found = beam_job.said(RuntimeError(f'job-1 failed: bundle failed:Traceback "{inside}"'))
     assert isinstance(found, EngineError)
     assert (found.headline, found.place, found.remedy) == ("A worker is wrong", "host a", "Mend it.")
