@@ -217,8 +217,8 @@ def check_sight(markers: Sequence[str]) -> None:
         raise WorkerError(
             "A Beam worker does not see the folder that the job's files lie in",
             place=f"{_host()}: {Path(marker).parent}",
-            remedy="Use a workspace, and a beam.temp_location, on a file system that all workers mount at the "
-            "same path.",
+            remedy="Use a workspace, and a beam.temp_location, on a file system that all workers mount "
+            "at the same path.",
         )
 
 

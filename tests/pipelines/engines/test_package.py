@@ -33,6 +33,11 @@ def test_ours_and_what_the_users_module_imports(project, tmp_path) -> None:
     assert not [name for name in names if name.startswith(("tests/", "bench/"))]
 
 
+def contents(wheel: Path) -> dict[str, bytes]:
+    with zipfile.ZipFile(wheel) as archive:
+        return {name: archive.read(name) for name in archive.namelist()}
+
+
 def test_one_wheel_per_fingerprint(project, tmp_path) -> None:
     first = package.build(["network"], tmp_path / "wheels")
     made = first.stat().st_mtime_ns
@@ -40,7 +45,7 @@ def test_one_wheel_per_fingerprint(project, tmp_path) -> None:
     assert first.stat().st_mtime_ns == made
     other = package.build(["network"], tmp_path / "others")
     assert other.name == first.name
-    assert other.read_bytes() == first.read_bytes()
+    assert contents(other) == contents(first)
     (project / "parts" / "layers.py").write_text("WIDTH = 8\n")
     assert package.build(["network"], tmp_path / "wheels") != first
     assert package.build([], tmp_path / "wheels") != first
