@@ -47,15 +47,15 @@ from pipelines.workspace import Workspace
 def command(model: str, source: Path, output: Path, root: str, version: int | None, **settings: Any) -> None:
     """Run MODEL over the files at INPUT, and write what it says to the folder OUTPUT.
 
-    INPUT is a file, or a folder of files of one kind: images, CSV files with a
-    header (for models that take text), or TFRecords of serialized examples.
-    OUTPUT gets part-*.jsonl (or .tfrecord.gz), bad-*.jsonl and manifest.json,
-    all or nothing.
-
     \b
     Examples:
       headrace bulk digits scans/ answers/
       headrace bulk intents questions.csv answers/ --column text --on-bad quarantine
+
+    INPUT is a file, or a folder of files of one kind: images, CSV files with a
+    header (for models that take text), or TFRecords of serialized examples.
+    OUTPUT gets part-*.jsonl (or .tfrecord.gz), bad-*.jsonl and manifest.json,
+    all or nothing.
     """
     from pipelines import bulk
 

@@ -150,7 +150,8 @@ def _exit(code: int) -> None:
 
 
 def _print_error(error: HeadraceError) -> None:
-    click.secho(f"Error: {error.headline}", fg="red", err=True)
+    colour = None if os.environ.get("NO_COLOR") else "red"
+    click.secho(f"Error: {error.headline}", fg=colour, err=True)
     for label, text in (("at", error.place), ("do", error.remedy)):
         if text:
             click.echo(f"  {label}: {text}", err=True)

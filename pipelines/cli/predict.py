@@ -16,6 +16,7 @@ from rich.table import Table
 from components.serving.client import ModelClient, ServerError
 from modules import contract
 from pipelines.cli import names
+from pipelines.cli.listing import output_option, print_csv, print_json
 from pipelines.cli.screen import console
 from pipelines.errors import HeadraceError, InputError, NotFoundError, nearest
 
@@ -52,25 +53,19 @@ class ServerFailedError(HeadraceError):
 @click.option(
     "--column", default="", help="Column of a CSV file that holds the text; not needed for one column."
 )
-@click.option(
-    "--output",
-    type=click.Choice(["table", "json"]),
-    default="table",
-    show_default=True,
-    help="What is printed.",
-)
+@output_option
 def command(
     model: str, files: tuple[Path, ...], host: str, rest_port: int, signature: str, column: str, output: str
 ) -> None:
     """Send FILEs to MODEL on a running server, and print what it says.
 
-    FILEs are images, texts (.csv with a header, .txt with one a line) or serialized
-    examples (.tfrecord, also .gz), all of one kind.
-
     \b
     Examples:
       headrace predict digits scans/*.png
       headrace predict intents questions.csv --column text --output json
+
+    FILEs are images, texts (.csv with a header, .txt with one a line) or serialized
+    examples (.tfrecord, also .gz), all of one kind.
     """
     kind = _kind_of(files)
     rows = [row for path in files for row in _read(kind, path, column)]
@@ -80,9 +75,11 @@ def command(
         answers = client.predict(model, name, input_name, [row.raw for row in rows])
     except ServerError as error:
         raise _as_command_error(error) from error
+    listed = [{"input": row.origin, **answer} for row, answer in zip(rows, answers, strict=True)]
     if output == "json":
-        listed = [{"input": row.origin, **answer} for row, answer in zip(rows, answers, strict=True)]
-        click.echo(json.dumps(listed, indent=1))
+        print_json(listed)
+    elif output == "csv":
+        print_csv(list(listed[0]), listed)
     else:
         console().print(_table(rows, answers))
 

@@ -122,9 +122,11 @@ def _run_compiled(settings: config.Experiment, workspace: Workspace, *, cache: b
     return run_text(text, folder, parameters, Settings(cache, warm=True))
 
 
-def run_experiment(settings: config.Experiment, workspace: Workspace, options: Options, root: str) -> int:
-    """Runs an experiment with its progress on the terminal; returns the exit code."""
-    return _shown(lambda progress: run(settings, workspace, options, progress), workspace, root)
+def run_experiment(
+    settings: config.Experiment, workspace: Workspace, options: Options, root: str, *, quiet: bool = False
+) -> int:
+    """Runs an experiment with its progress on the terminal, unless `quiet`; returns the exit code."""
+    return _shown(lambda progress: run(settings, workspace, options, progress), workspace, root, quiet=quiet)
 
 
 def resume_run(name: str, workspace: Workspace, root: str) -> int:
@@ -132,8 +134,11 @@ def resume_run(name: str, workspace: Workspace, root: str) -> int:
     return _shown(lambda progress: resuming.resume(name, workspace, progress), workspace, root)
 
 
-def _shown(work: Callable[[ConsoleProgress], Outcome], workspace: Workspace, root: str) -> int:
+def _shown(
+    work: Callable[[ConsoleProgress], Outcome], workspace: Workspace, root: str, *, quiet: bool = False
+) -> int:
     with output_apart(workspace.runs / "headrace.log") as console:
+        console.quiet = quiet
         progress = ConsoleProgress(console)
         try:
             outcome = work(progress)

@@ -59,14 +59,14 @@ def _server_flags(function: Callable[..., Any]) -> Callable[..., Any]:
 def command(**flags: Any) -> None:
     """Serve models by TensorFlow Serving's gRPC and REST API, until SIGTERM.
 
-    Without a source of models, those of the workspace are served. New versions
-    are picked up, warmed and swapped in without a failed request.
-
     \b
     Examples:
       headrace serve
       headrace serve --model_name digits --model_base_path workspace/serving/digits
       headrace serve --config models.config --enable_batching
+
+    Without a source of models, those of the workspace are served. New versions
+    are picked up, warmed and swapped in without a failed request.
     """
     if not any(flags[name] for name in MODEL_SOURCES):
         flags["model_root"] = f"{default_root()}/serving"

@@ -91,7 +91,7 @@ def _artifact(source: Source, number: str) -> Target:
     if not found:
         raise NotFoundError(
             f"There is no artifact {number!r}",
-            remedy="`headrace lineage RUN --format json` lists the ids of a run's artifacts.",
+            remedy="`headrace lineage RUN --output json` lists the ids of a run's artifacts.",
         )
     artifact = found[int(number)]
     return Target("artifact", f"artifact {artifact.id}", (artifact.id,))
