@@ -65,6 +65,9 @@ REQUIRES = [
 EXTRAS = {
     "kubeflow": ["kfp>=2.16,<2.17", "kfp-kubernetes>=2.16,<2.17", "kubernetes-validate>=1.30,<2"],
     "onnx": ["onnx>=1.17,<2", "onnxruntime>=1.20,<2", "tf2onnx>=1.17,<2"],
+    # Signatures over the files of pushed versions, in OpenSSF's format. It imports pyOpenSSL,
+    # which it left to sigstore to bring; sigstore 4 no longer does.
+    "signing": ["model-signing>=1.1,<2", "pyopenssl>=24"],
     # Object stores, for data and for pushed models (gcs is not in the lock).
     "s3": ["s3fs>=2024.6"],
     "gcs": ["gcsfs>=2024.6"],
