@@ -22,7 +22,7 @@ from pipelines.kubeflow_stage import Kubeflow
 from pipelines.model_stages import FAMILIES, ImageModel, Model
 from pipelines.retraining.settings import Retraining
 from pipelines.stage import Stage
-from pipelines.stages import Beam, Evaluation, Infra, Metadata, Push, Retry, Rewrite
+from pipelines.stages import Beam, Card, Evaluation, Infra, Metadata, Push, Retry, Rewrite
 from pipelines.train_stages import Train
 from pipelines.tuning import Tune, check
 
@@ -45,6 +45,7 @@ class Experiment(Stage):
     evaluation: Evaluation = Evaluation()
     infra: Infra = Infra()
     push: Push = Push()
+    card: Card = Card()
     beam: Beam = Beam()
     metadata: Metadata | None = Field(
         None, description="A database server for the record, instead of metadata.db in the workspace."

@@ -6,6 +6,7 @@ outcome = run(experiment, workspace, options, progress)
 from __future__ import annotations
 
 import contextlib
+import logging
 import signal
 import time
 from collections.abc import Callable, Collection, Iterator
@@ -15,12 +16,14 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from pipelines import backups, compiling, digests, errors, fingerprint, leases, plans, recovery
+from pipelines.cards import card
 from pipelines.compiling import RUNNERS as RUNNERS
 from pipelines.compiling import Options as Options
 from pipelines.config import Experiment, to_json
 from pipelines.lineage import record
 from pipelines.lineage import store as lineage
 from pipelines.lineage.database import Database
+from pipelines.lineage.source import model_of
 from pipelines.lineage.sqlite import add_indexes
 from pipelines.runners import cached
 from pipelines.runners.events import FAILED, RETRYING, Event, EventLog
@@ -146,6 +149,8 @@ def carry_out(part: Part, progress: Progress, began: float) -> Outcome:
         backups.keep(part.database.path, time.time())
     if error is not None:
         raise error
+    if summary.pushed_now:
+        _keep_card(Workspace.open(part.folder.parents[1]), summary)
     final = lineage.REFUSED if summary.refusal else lineage.COMPLETE
     return Outcome(run_id, final, time.time() - began, summary)
 
@@ -162,6 +167,14 @@ def interruptible() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGTERM, before)
+
+
+def _keep_card(workspace: Workspace, summary: Summary) -> None:
+    """Writes the card of what was pushed; a run that pushed has done so, card or not."""
+    try:
+        card.keep(workspace, model_of(summary.pushed_to), summary.pushed_version)
+    except errors.HeadraceError as error:
+        logging.getLogger(__name__).warning("The model card was not written: %s", error)
 
 
 def _waits(ir: Any) -> dict[str, list[str]]:

@@ -37,7 +37,7 @@ COMMANDS = {
     "serve": ("pipelines.cli.serve", "Serve models by TensorFlow Serving's gRPC and REST API."),
     "predict": ("pipelines.cli.predict", "Send images, texts or examples to a running server."),
     "bulk": ("pipelines.cli.bulk", "Run a served model over files, in batches on Beam."),
-    "models": ("pipelines.cli.models", "List pushed models and their versions; remove old ones."),
+    "models": ("pipelines.cli.models", "List, describe, sign, export and remove pushed versions."),
     "rollback": (
         "pipelines.cli.rollback",
         "Put an older version of a model in service, or a newer one again.",

@@ -17,6 +17,7 @@ _SHORT_NAMES = {
     "model_root": "--model-root",
     "model_config_file": "--config",
     "rest_api_port": "--rest-port",
+    "require_signature": "--require-signature",
 }
 _METAVARS = {str: "TEXT", int: "INTEGER", float: "NUMBER", bool: "BOOLEAN"}
 

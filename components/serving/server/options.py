@@ -56,6 +56,7 @@ class Options:
     )
     monitoring_config_file: str = _flag("", "Text protobuf (MonitoringConfig) that enables metrics.")
     enable_metrics: bool = _flag(False, "Metrics without a monitoring_config_file, on the usual path.")
+    require_signature: str = _flag("", "PEM file of a public key: only versions that it signed are loaded.")
     shutdown_grace_seconds: float = _flag(30.0, "After SIGTERM requests under way have so long to finish.")
 
     def __post_init__(self) -> None:
