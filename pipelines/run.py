@@ -15,7 +15,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Protocol
 
-from pipelines import backups, compiling, digests, errors, fingerprint, leases, plans, recovery
+from pipelines import backups, compiling, digests, errors, fingerprint, leases, plans, recovery, remote
 from pipelines.cards import card
 from pipelines.compiling import RUNNERS as RUNNERS
 from pipelines.compiling import Options as Options
@@ -103,13 +103,14 @@ def template_of(
 ) -> tuple[str, Any]:
     """The compiled pipeline and its key: kept from an earlier run, else compiled, which imports TFX."""
     digests.remember_in(workspace.root)
-    key = plans.key_of(experiment, workspace, cache=options.cache)
-    kept = plans.load(workspace, key)
-    if kept is not None:
-        return key, kept
-    loading()
-    template = compiling.compile_template(experiment, workspace, cache=options.cache)
-    return key, plans.save(workspace, key, template)
+    with remote.held():
+        key = plans.key_of(experiment, workspace, cache=options.cache)
+        kept = plans.load(workspace, key)
+        if kept is not None:
+            return key, kept
+        loading()
+        template = compiling.compile_template(experiment, workspace, cache=options.cache)
+        return key, plans.save(workspace, key, template)
 
 
 @dataclass(frozen=True)

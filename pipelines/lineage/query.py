@@ -98,8 +98,8 @@ def _artifact(source: Source, number: str) -> Target:
 
 
 def _file(source: Source, name: str) -> Target:
-    path = str(Path(name).expanduser().absolute())
-    found = source.input_files(path) or source.input_files(str(Path(path).parent))
+    path = name if "://" in name else str(Path(name).expanduser().absolute())
+    found = source.input_files(path) or source.input_files(path.rpartition("/")[0])
     # Very many files are recorded by their folder; a neighbour's record says nothing of this file.
     artifacts = source.artifacts(found)
     matching = [

@@ -15,7 +15,7 @@ from typing import Any
 
 import yaml
 
-from pipelines import fingerprint
+from pipelines import fingerprint, remote
 from pipelines.config import Experiment
 from pipelines.errors import ConfigError, InputError
 from pipelines.kubeflow_stage import EVERY_NODE, Volume
@@ -69,7 +69,7 @@ def parameters_here(experiment: Experiment, workspace: Workspace) -> dict[str, s
     found = {"workspace": str(workspace.root)}
     path = experiment.data.path
     if path is not None:
-        found["data_path"] = str(Path(path).expanduser().absolute())
+        found["data_path"] = path if remote.is_remote(path) else str(Path(path).expanduser().absolute())
     return found
 
 
@@ -98,11 +98,12 @@ def check_for_cluster(experiment: Experiment) -> None:
 
 def _check_visible(experiment: Experiment, volume: Volume) -> None:
     path = experiment.data.path
-    if path is not None and not Path(path).is_relative_to(volume.path):
+    if path is not None and not remote.is_remote(path) and not Path(path).is_relative_to(volume.path):
         raise InputError(
             f"A cluster cannot see the local path {path!r}",
             place="data.path",
-            remedy=f"Put the data on the volume, and name it by its path there: {volume.path}/...",
+            remedy=f"Put the data on the volume, and name it by its path there: {volume.path}/...; or in an "
+            "object store, and name its address.",
         )
     weights = getattr(experiment.model, "weights", "none")
     if weights not in ("none", "imagenet"):
