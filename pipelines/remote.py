@@ -27,7 +27,8 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 from urllib.parse import urlsplit
 
-from components.example_gen.origins import DIGEST_CHARACTERS, without_secrets
+from components.example_gen.origins import DIGEST_CHARACTERS
+from components.example_gen.origins import without_secrets as without_secrets
 from pipelines import digests
 from pipelines.remote_failures import failures_named
 
@@ -329,6 +330,28 @@ def _exclusive(cache: Path) -> Iterator[None]:
         yield
     finally:
         os.close(descriptor)
+
+
+def read(url: str) -> bytes:
+    """The contents of a small file.
+
+    Raises:
+        InputError: see `fetch`.
+    """
+    with failures_named(url):
+        files, path = _open(url)
+        return bytes(files.cat_file(path))
+
+
+def is_there(url: str) -> bool:
+    """Whether a file or folder is at an address.
+
+    Raises:
+        InputError: it cannot be reached or read.
+    """
+    with failures_named(url):
+        files, path = _open(url)
+        return bool(files.exists(path))
 
 
 @contextlib.contextmanager

@@ -40,3 +40,11 @@ def without_secrets(url: str) -> str:
     if parts.scheme.lower() not in ("http", "https"):
         return url
     return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
+
+
+_MENTION = re.compile(rf"/[^\s,;:'\"]*?/{FOLDER}/[0-9a-f]{{{DIGEST_CHARACTERS}}}(?:/[^\s,;:'\"]*)?")
+
+
+def told(text: str) -> str:
+    """A text, in which copies are called by the addresses that they come from."""
+    return _MENTION.sub(lambda match: name(match[0]), text)

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import click
 
+from pipelines import remote
 from pipelines.cli import names
 from pipelines.cli.options import workspace_option
+from pipelines.cli.places import InputPath, writing
 from pipelines.cli.screen import output_apart
+from pipelines.errors import InputError
 from pipelines.workspace import Workspace
 
 
 @click.command("bulk")
 @click.argument("model", shell_complete=names.models)
-@click.argument("source", type=click.Path(path_type=Path), metavar="INPUT")
-@click.argument("output", type=click.Path(path_type=Path))
+@click.argument("source", type=InputPath(), metavar="INPUT")
+@click.argument("output", type=str)
 @workspace_option
 @click.option("--version", type=click.IntRange(1), help="By default the version in service.")
 @click.option(
@@ -44,7 +48,7 @@ from pipelines.workspace import Workspace
     help="More bad records than this fail even in quarantine.",
 )
 @click.option("--beam-arg", "beam_args", multiple=True, metavar="OPTION", help="A Beam option; repeatable.")
-def command(model: str, source: Path, output: Path, root: str, version: int | None, **settings: Any) -> None:
+def command(model: str, source: Path, output: str, root: str, version: int | None, **settings: Any) -> None:
     """Run MODEL over the files at INPUT, and write what it says to the folder OUTPUT.
 
     \b
@@ -57,13 +61,28 @@ def command(model: str, source: Path, output: Path, root: str, version: int | No
     OUTPUT gets part-*.jsonl (or .tfrecord.gz), bad-*.jsonl and manifest.json,
     all or nothing.
     """
+    workspace = Workspace.open(root)
+    if remote.is_remote(output) and remote.is_there(output):
+        raise InputError("The output is there already", place=output, remedy="Name a new place.")
+    with writing(output) as folder:
+        _run(model, source, folder, output, workspace, version, settings)
+
+
+def _run(
+    model: str,
+    source: Path,
+    folder: Path,
+    output: str,
+    workspace: Workspace,
+    version: int | None,
+    settings: Mapping[str, Any],
+) -> None:
     from pipelines import bulk
 
-    workspace = Workspace.open(root)
     request = bulk.Request(
         model=bulk.resolve_model(workspace.serving, model, version),
         source=source,
-        output=output,
+        output=folder,
         format=settings["output_format"],
         column=settings["column"],
         signature=settings["signature"],

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import click
 
 from pipelines.cards import card
 from pipelines.cards.blocks import html, markdown
 from pipelines.cli import names
 from pipelines.cli.options import workspace_option
+from pipelines.cli.places import writing
 from pipelines.handing_on import parts
 from pipelines.lineage import query
 from pipelines.lineage.open import record_of
@@ -19,11 +18,9 @@ from pipelines.workspace import Workspace
 
 @click.command("card")
 @click.argument("version", metavar="MODEL@VERSION", shell_complete=names.versions)
-@click.option(
-    "-o", "target", type=click.Path(dir_okay=False, path_type=Path), help="File: .md, or .html for a page."
-)
+@click.option("-o", "target", help="File: .md, or .html for a page.")
 @workspace_option
-def command(version: str, target: Path | None, root: str) -> None:
+def command(version: str, target: str | None, root: str) -> None:
     """Print the model card of MODEL@VERSION as Markdown, or write it to a file.
 
     \b
@@ -41,5 +38,7 @@ def command(version: str, target: Path | None, root: str) -> None:
     if target is None:
         click.echo(markdown(made), nl=False)
         return
-    write_page(html(made) if target.suffix in (".html", ".htm") else markdown(made), target)
-    click.echo(str(target))
+    text = html(made) if target.endswith((".html", ".htm")) else markdown(made)
+    with writing(target) as path:
+        write_page(text, path)
+    click.echo(target)

@@ -13,6 +13,7 @@ import click
 from pipelines import config
 from pipelines.cli.listing import Column, output_option, show
 from pipelines.cli.options import workspace_option
+from pipelines.cli.places import writing
 from pipelines.cli.run import run_experiment
 from pipelines.errors import NotFoundError
 from pipelines.lineage import query
@@ -107,10 +108,11 @@ def stats(run: str, file: str | None, root: str, output: str) -> None:
             remedy="StatisticsGen must have run: headrace run ... --to DataGate.",
         )
     if file or output == "table":
-        target = Path(file) if file else workspace.reports / f"{run_id}-stats.html"
-        write_page(statistics.page(run_id, found, made_at=time.time()), target)
+        target = file or str(workspace.reports / f"{run_id}-stats.html")
+        with writing(target) as path:
+            write_page(statistics.page(run_id, found, made_at=time.time()), path)
     if output == "table":
-        click.echo(str(target))
+        click.echo(target)
     else:
         show(_rows(found), COLUMNS, output)
 

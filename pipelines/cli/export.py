@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import click
 
 from pipelines import handing_on
 from pipelines.cli import names
 from pipelines.cli.options import workspace_option
+from pipelines.cli.places import writing
 from pipelines.workspace import Workspace
 
-ZIP, HUGGING_FACE = "zip", "huggingface"
+_LAYOUTS = {"zip": (handing_on.export_zip, ".zip"), "huggingface": (handing_on.export_hugging_face, "")}
+"""Layout -> what writes it, and the ending of its name."""
 
 
 @click.command("export")
@@ -19,14 +19,14 @@ ZIP, HUGGING_FACE = "zip", "huggingface"
 @click.option(
     "--format",
     "layout",
-    type=click.Choice([ZIP, HUGGING_FACE]),
-    default=ZIP,
+    type=click.Choice(sorted(_LAYOUTS)),
+    default="zip",
     show_default=True,
     help="zip: one file. huggingface: a folder as the Hub's repositories are.",
 )
-@click.option("-o", "target", type=click.Path(path_type=Path), help="Where; else MODEL-VERSION[.zip].")
+@click.option("-o", "target", help="Where; else MODEL-VERSION[.zip].")
 @workspace_option
-def command(version: str, layout: str, target: Path | None, root: str) -> None:
+def command(version: str, layout: str, target: str | None, root: str) -> None:
     """Export MODEL@VERSION with its card, as a zip or in the layout of the Hugging Face Hub.
 
     \b
@@ -41,10 +41,8 @@ def command(version: str, layout: str, target: Path | None, root: str) -> None:
     workspace = Workspace.open(root)
     found = handing_on.find(workspace, version)
     stem = f"{found.model}-{found.number}"
-    if layout == ZIP:
-        written = target or Path(f"{stem}.zip")
-        handing_on.export_zip(workspace, found.name, written)
-    else:
-        written = target or Path(stem)
-        handing_on.export_hugging_face(workspace, found.name, written)
-    click.echo(str(written))
+    export, default = _LAYOUTS[layout]
+    target = target or f"{stem}{default}"
+    with writing(target) as path:
+        export(workspace, found.name, path)
+    click.echo(target)

@@ -150,11 +150,13 @@ def _exit(code: int) -> None:
 
 
 def _print_error(error: HeadraceError) -> None:
+    from components.example_gen import origins
+
     colour = None if os.environ.get("NO_COLOR") else "red"
     click.secho(f"Error: {error.headline}", fg=colour, err=True)
     for label, text in (("at", error.place), ("do", error.remedy)):
         if text:
-            click.echo(f"  {label}: {text}", err=True)
+            click.echo(f"  {label}: {origins.told(text)}", err=True)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from pipelines import config
+from pipelines import config, remote
 from pipelines.cli import names
 from pipelines.cli.groups import default_to
 from pipelines.cli.listing import Column, output_option, show
@@ -285,6 +285,8 @@ def install(
 def _named(experiment: str) -> str:
     """A file by its whole path, since the unit may be started from elsewhere."""
     path = Path(experiment)
+    if remote.is_remote(experiment):
+        return experiment
     return str(path.absolute()) if path.suffix in (".yaml", ".yml") else experiment
 
 

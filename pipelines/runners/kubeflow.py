@@ -10,6 +10,7 @@ needs to know.
 from __future__ import annotations
 
 import json
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from pipelines import fingerprint, remote
 from pipelines.config import Experiment
 from pipelines.errors import ConfigError, InputError
 from pipelines.kubeflow_stage import EVERY_NODE, Volume
+from pipelines.located import located
 from pipelines.runners import kfp_corrections, kfp_platform
 from pipelines.runners.kfp_corrections import Bindings, Parameter
 from pipelines.runners.kfp_platform import Target
@@ -111,7 +113,7 @@ def _check_visible(experiment: Experiment, volume: Volume) -> None:
     if experiment.train.distill is not None:
         raise _local_model("train.distill.teacher", experiment.train.distill.teacher)
     schema = experiment.validation.schema_file
-    if schema is not None and not Path(schema).is_file():
+    if schema is not None and not remote.is_remote(schema) and not Path(schema).is_file():
         raise InputError(
             "The curated schema is not there",
             place=schema,
@@ -160,7 +162,9 @@ def _tfx_spec(
     resolution = kfp_nodes.KfpResolution() if target == "kfp" else kfp_nodes.VertexResolution()
     workspace = Workspace(Path(kfp_nodes.WORKSPACE_TOKEN))
     named = experiment.model_copy(update={"name": pipeline_name(experiment)})
-    pipeline = create_pipeline(named, workspace, enable_cache=enable_cache, resolution=resolution)
+    with tempfile.TemporaryDirectory() as scratch:  # a schema is read now and travels in the pipeline
+        here = located(named, Path(scratch))
+        pipeline = create_pipeline(here, workspace, enable_cache=enable_cache, resolution=resolution)
     for node in pipeline.components:
         if HARDWARE in node.exec_properties:
             node.exec_properties[HARDWARE] = json.dumps(hardware)
