@@ -14,33 +14,26 @@ from __future__ import annotations
 
 import contextlib
 import contextvars
-import fcntl
-import hashlib
-import json
+import functools
 import os
 import re
-import sqlite3
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 from urllib.parse import urlsplit
 
-from components.example_gen.origins import DIGEST_CHARACTERS
 from components.example_gen.origins import without_secrets as without_secrets
-from pipelines import digests
+from pipelines.remote_copies import Place, copy
 from pipelines.remote_failures import failures_named
 
 Wanted = Callable[[Sequence[str]], Sequence[str]]
 """Names below a folder -> those that are fetched."""
 
 _URL = re.compile(r"(?P<scheme>[a-z][a-z0-9+.-]*)://", re.IGNORECASE)
-_SCHEMA = """CREATE TABLE IF NOT EXISTS files (
-  url TEXT PRIMARY KEY, token TEXT NOT NULL, sha256 TEXT NOT NULL, path TEXT NOT NULL)"""
-_held: contextvars.ContextVar[dict[tuple[str, str], Path] | None] = contextvars.ContextVar(
-    "held", default=None
-)
+_held: contextvars.ContextVar[dict[object, Any] | None] = contextvars.ContextVar("held", default=None)
+Arguments = ParamSpec("Arguments")
+Result = TypeVar("Result")
 
 
 def everything(names: Sequence[str]) -> Sequence[str]:
@@ -69,18 +62,23 @@ def held() -> Iterator[None]:
         _held.reset(token)
 
 
-@dataclass(frozen=True)
-class _Place:
-    """A folder of a file system: `base` there, `url` as it is recorded."""
+def _once(work: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
+    """In a `held` block, the same call gives what it gave before."""
 
-    files: Any
-    base: str
-    url: str
+    @functools.wraps(work)
+    def call(*args: Arguments.args, **settings: Arguments.kwargs) -> Result:
+        known, key = _held.get(), (work.__name__, repr(args), repr(settings))
+        if known is None:
+            return work(*args, **settings)
+        if key not in known:
+            known[key] = work(*args, **settings)
+        found: Result = known[key]
+        return found
 
-    def path(self, name: str) -> str:
-        return f"{self.base}/{name}"
+    return call
 
 
+@_once
 def fetch(url: str, cache: Path, wanted: Wanted) -> Path:
     """A local copy of a file, or of a folder and what is wanted of all that is below it.
 
@@ -95,28 +93,19 @@ def fetch(url: str, cache: Path, wanted: Wanted) -> Path:
     Raises:
         InputError: nothing is there, or it cannot be reached or read; or nothing of it is wanted.
     """
-    known = _held.get()
-    key = (url, repr(wanted))
-    if known is not None and key in known:
-        return known[key]
     with failures_named(url):
         files, path = _open(url)
         if _is_file(files, url, path):
             name = _last_name(url)
-            found = _copy(_Place(files, path, url), {name: files.info(path)}, cache, single=True) / name
-        else:
-            listed = _below(files, path)
-            chosen = wanted(sorted(listed))
-            if not chosen:
-                raise FileNotFoundError(f"nothing that can be used is below {without_secrets(url)}")
-            found = _copy(
-                _Place(files, path.rstrip("/"), url), {name: listed[name] for name in chosen}, cache
-            )
-    if known is not None:
-        known[key] = found
-    return found
+            return copy(Place(files, path, url), {name: files.info(path)}, cache, single=True) / name
+        found = _below(files, path)
+        chosen = wanted(sorted(found))
+        if not chosen:
+            raise FileNotFoundError(f"nothing that can be used is below {without_secrets(url)}")
+        return copy(Place(files, path.rstrip("/"), url), {name: found[name] for name in chosen}, cache)
 
 
+@_once
 def fetch_names(url: str, names: Sequence[str], cache: Path) -> Path:
     """A local copy of the named files below a folder; returns the folder.
 
@@ -127,9 +116,10 @@ def fetch_names(url: str, names: Sequence[str], cache: Path) -> Path:
         files, path = _open(url)
         base = path.rstrip("/")
         infos = {name: files.info(f"{base}/{_safe(name)}") for name in names}
-        return _copy(_Place(files, base, url), infos, cache)
+        return copy(Place(files, base, url), infos, cache)
 
 
+@_once
 def fetch_matches(pattern: str, cache: Path, wanted: Wanted) -> list[Path]:
     """Local copies of all files and folders that match a pattern with `*`, `?` and `**`, sorted.
 
@@ -139,18 +129,19 @@ def fetch_matches(pattern: str, cache: Path, wanted: Wanted) -> list[Path]:
     fixed = pattern[: re.search(r"[*?\[]", pattern).start()].rpartition("/")[0]  # type: ignore[union-attr]
     with failures_named(pattern):
         files, path = _open(pattern)
-        found = files.glob(path, detail=True)
+        found = files.glob(path, detail=True, **_strict(files))
         if not found:
             raise FileNotFoundError("no file matches")
         base = str(files._strip_protocol(fixed)).rstrip("/")
         names = {str(address)[len(base) :].lstrip("/"): info for address, info in found.items()}
         inside = {_safe(name.rstrip("/")): info for name, info in names.items() if not _hidden(name)}
         single = {name: info for name, info in inside.items() if info["type"] == "file"}
-        folder = _copy(_Place(files, base, fixed), single, cache) if single else cache
+        folder = copy(Place(files, base, fixed), single, cache) if single else cache
     folders = {name: fetch(f"{fixed}/{name}/", cache, wanted) for name in inside if name not in single}
     return [folders.get(name) or folder / name for name in sorted(inside)]
 
 
+@_once
 def listed(pattern: str) -> list[str]:
     """The addresses of all files and folders that match a pattern with `*`, `?` and `**`, sorted.
 
@@ -160,7 +151,7 @@ def listed(pattern: str) -> list[str]:
     scheme = pattern.partition("://")[0]
     with failures_named(pattern):
         files, path = _open(pattern)
-        found = files.glob(path)
+        found = files.glob(path, **_strict(files))
     return sorted(
         address if _URL.match(address) else f"{scheme}://{address.lstrip('/')}" for address in found
     )
@@ -190,11 +181,26 @@ def _below(files: Any, path: str) -> dict[str, Mapping[str, Any]]:
     """Name below a folder -> what the file system says of the file."""
     base = path.rstrip("/")
     found = {}
-    for address, info in files.find(path, detail=True).items():
+    for address, info in files.find(path, detail=True, **_strict(files)).items():
         name = str(address)[len(base) :].lstrip("/")
         if info["type"] == "file" and name and not _hidden(name):
             found[_safe(name)] = info
     return found
+
+
+def _strict(files: Any) -> dict[str, str]:
+    """What makes listing folders one by one fail where one cannot be listed, and not leave it out.
+
+    Stores that list all names at once fail by themselves.
+    """
+    from fsspec.asyn import AsyncFileSystem
+    from fsspec.spec import AbstractFileSystem
+
+    if isinstance(files, AsyncFileSystem):
+        walks = type(files)._find is AsyncFileSystem._find
+    else:
+        walks = type(files).find is AbstractFileSystem.find
+    return {"on_error": "raise"} if walks else {}
 
 
 def _hidden(name: str) -> bool:
@@ -207,129 +213,6 @@ def _safe(name: str) -> str:
     if not name or "\0" in name or any(part in ("", ".", "..") for part in parts):
         raise ValueError(f"a name leads out of its folder: {name!r}")
     return name
-
-
-def _copy(
-    place: _Place, infos: Mapping[str, Mapping[str, Any]], cache: Path, *, single: bool = False
-) -> Path:
-    """The folder with copies of files, by their names below `place`."""
-    cache.mkdir(parents=True, exist_ok=True)
-    with _exclusive(cache), _Index(cache) as index:
-        with tempfile.TemporaryDirectory(dir=cache, prefix=".staging-") as scratch:
-            staged = Path(scratch, "files")
-            _fill(staged, place, infos, index, single=single)
-            found = dict(zip(infos, digests.of_files([staged / name for name in infos]), strict=True))
-            folder = cache / _digest(place.url, found)
-            if not folder.exists():
-                told = {"url": _recorded(place.url, single=single)}
-                folder.with_suffix(".json").write_text(json.dumps(told))
-                staged.rename(folder)
-        os.utime(folder)  # what nobody has asked for goes first
-        for name, info in infos.items():
-            index.put(_address(place, name, single=single), token_of(info), found[name], folder / name)
-    return folder
-
-
-def _fill(
-    staged: Path, place: _Place, infos: Mapping[str, Mapping[str, Any]], index: _Index, *, single: bool
-) -> None:
-    """Links what is known to be the same, and transfers the rest, several files at a time."""
-    missing: dict[str, str] = {}
-    for name, info in infos.items():
-        target = staged / name
-        target.parent.mkdir(parents=True, exist_ok=True)
-        before = index.get(_address(place, name, single=single), token_of(info))
-        if before is None or not _linked(before, target):
-            missing[place.base if single else place.path(name)] = str(target)
-    if missing:
-        _transfer(place.files, missing)
-    for name in infos:
-        (staged / name).chmod(0o444)  # links of one file share it
-
-
-def _transfer(files: Any, missing: Mapping[str, str]) -> None:
-    """Path there -> path here."""
-    files.get(list(missing), list(missing.values()))
-
-
-def _linked(path: Path, target: Path) -> bool:
-    try:
-        os.link(path, target)
-    except OSError:
-        return False
-    return True
-
-
-def token_of(info: Mapping[str, Any]) -> str:
-    """What changes when a file's contents do, as its store vouches; empty where it does not.
-
-    Entity tags may be weak, which says no more than that a page looks the same,
-    and a time of change may stay when contents change within a second; neither
-    counts.
-    """
-    tag = str(info.get("ETag") or info.get("etag") or "")
-    generation = str(info.get("generation") or "")
-    if (not tag or tag.startswith("W/")) and not generation:
-        return ""
-    times = [str(info[key]) for key in ("LastModified", "mtime", "updated") if info.get(key)]
-    return "|".join([tag, generation, str(info.get("size")), *times[:1]])
-
-
-def _address(place: _Place, name: str, *, single: bool) -> str:
-    return without_secrets(place.url) if single else f"{_recorded(place.url, single=False)}/{name}"
-
-
-def _recorded(url: str, *, single: bool) -> str:
-    """The folder's address, as it is recorded."""
-    plain = without_secrets(url).rstrip("/")
-    return plain.rpartition("/")[0] if single else plain
-
-
-def _digest(url: str, found: Mapping[str, str]) -> str:
-    total = hashlib.sha256(without_secrets(url).encode())
-    for name in sorted(found):
-        total.update(f"\0{name}\0{found[name]}".encode())
-    return total.hexdigest()[:DIGEST_CHARACTERS]
-
-
-class _Index:
-    """Which address was last seen with which token, and where its copy is."""
-
-    def __init__(self, cache: Path) -> None:
-        self._rows = sqlite3.connect(cache / "index.db", timeout=10, isolation_level=None)
-        self._rows.execute(_SCHEMA)
-
-    def __enter__(self) -> _Index:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._rows.close()
-
-    def get(self, url: str, token: str) -> Path | None:
-        """The copy of what has that token, if it is still as it was fetched."""
-        row = self._rows.execute("SELECT token, sha256, path FROM files WHERE url = ?", (url,)).fetchone()
-        if not token or row is None or row[0] != token:
-            return None
-        path = Path(row[2])
-        with contextlib.suppress(OSError):
-            return path if digests.of_file(path) == row[1] else None
-        return None
-
-    def put(self, url: str, token: str, sha256: str, path: Path) -> None:
-        self._rows.execute(
-            "INSERT OR REPLACE INTO files VALUES (?, ?, ?, ?)", (url, token, sha256, str(path))
-        )
-
-
-@contextlib.contextmanager
-def _exclusive(cache: Path) -> Iterator[None]:
-    """One process at a time, so that nothing is transferred twice."""
-    descriptor = os.open(cache / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(descriptor)
 
 
 def read(url: str) -> bytes:

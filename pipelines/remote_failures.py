@@ -26,6 +26,10 @@ _CREDENTIALS = {
 }
 
 
+class UnreachableError(InputError):
+    """What lies elsewhere, and may be there again in a moment."""
+
+
 @contextlib.contextmanager
 def failures_named(url: str) -> Iterator[None]:
     """Turns what file systems raise into errors that say what to do."""
@@ -60,7 +64,7 @@ def _named(url: str, error: Exception) -> InputError:
     if isinstance(error, OSError) and error.errno == errno.ENOSPC:
         return InputError("The disk has no room for a copy of the data", place=place, remedy="Make room.")
     if kinds & _UNREACHABLE:
-        return InputError(
+        return UnreachableError(
             f"It cannot be reached: {said}",
             place=place,
             remedy="Check the address and the network, and try again.",

@@ -11,7 +11,7 @@ import pytest
 from fsspec.registry import _registry as fsspec_registry
 
 from components.example_gen import origins
-from pipelines import remote, remote_failures
+from pipelines import remote, remote_copies, remote_failures
 from pipelines.errors import InputError
 from tests import stores
 
@@ -40,13 +40,13 @@ def folder(request, running, tmp_path) -> str:
 def transfers(monkeypatch) -> list[str]:
     """Names of what was transferred, in order."""
     seen: list[str] = []
-    transfer = remote._transfer
+    transfer = remote_copies._transfer
 
     def watched(files, missing) -> None:
         seen.extend(sorted(path.rpartition("/")[2] for path in missing))
         transfer(files, missing)
 
-    monkeypatch.setattr(remote, "_transfer", watched)
+    monkeypatch.setattr(remote_copies, "_transfer", watched)
     return seen
 
 
@@ -117,6 +117,8 @@ def test_a_copy_that_somebody_altered_is_not_used(folder, tmp_path) -> None:
     (first / "t.csv").write_bytes(b"mine")
     found = remote.fetch(f"{folder}/t.csv", cache, remote.everything)
     assert found.read_bytes() == FILES["t.csv"]
+    again = remote.fetch(folder, cache, remote.everything)
+    assert again == first and (again / "t.csv").read_bytes() == FILES["t.csv"]
 
 
 @pytest.mark.parametrize("name", ["none", "none/"])
@@ -163,8 +165,10 @@ def test_the_web(tmp_path) -> None:
         assert sorted(contents(found)) == ["a/1.png", "b/2.png", "t.csv"]
         with pytest.raises(InputError, match="Nothing is there"):
             remote.fetch(f"{url}/none.csv", cache, remote.everything)
-    with pytest.raises(InputError, match="It cannot be reached"):
-        remote.fetch(f"{url}/t.csv", cache, remote.everything)
+    for path in ("t.csv", "", "*.csv"):
+        with pytest.raises(remote_failures.UnreachableError):
+            work = remote.fetch_matches if "*" in path else remote.fetch
+            work(f"{url}/{path}", cache, remote.everything)
     assert "secret" not in "".join(path.read_text() for path in cache.glob("*.json"))
 
 
@@ -178,7 +182,7 @@ def test_the_web(tmp_path) -> None:
     ],
 )
 def test_only_strong_tags_vouch(info, expected: str) -> None:
-    assert remote.token_of(info) == expected
+    assert remote_copies.token_of(info) == expected
 
 
 @pytest.mark.parametrize("name", ["../x", "a/../../x", "/x", "a//x", "", "a\0b"])
