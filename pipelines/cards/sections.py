@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
 
 from pipelines.cards import intervals
 from pipelines.cards.blocks import Block, Code, Facts, Items, Paragraph, Section, Table
 from pipelines.cards.known import OVERALL, Known
 from pipelines.evaluation import ACCURACY, MEAN_ABSOLUTE_ERROR, MEAN_SQUARED_ERROR
-from pipelines.lineage.render import clock
 from pipelines.report import data as recorded
 from pipelines.report.judged import natural
 
@@ -47,11 +47,16 @@ def what(found: Known) -> Section:
             ("Format", _FORMATS.get(str(servable.get("runtime")), str(servable.get("runtime", "")))),
             ("Rewritten as", str(servable.get("technique", ""))),
             ("Size", f"{size / 1000:,.0f} kB" if size else ""),
-            ("Pushed", clock(found.push.at)),
+            ("Pushed", _utc(found.push.at)),
         ]
     )
     texts = [words.get("intended_use"), view.config.get("description")]
     return Section("What it is", [*(Paragraph(text) for text in texts if text), facts])
+
+
+def _utc(seconds: float) -> str:
+    """Its readers are elsewhere."""
+    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M} UTC"
 
 
 def _answers(names: Sequence[str]) -> str:
@@ -233,7 +238,7 @@ def origin(found: Known) -> Section:
         [
             ("Run", view.run.run_id),
             ("Experiment", view.run.experiment),
-            ("Trained", clock(trainer.maker.started) if trainer else ""),
+            ("Trained", _utc(trainer.maker.started) if trainer else ""),
             ("Seed", _said(view.fact("Trainer", "seed"))),
             ("Epochs", _said(view.fact("Trainer", "epochs"))),
             ("Precision", _said(view.fact("Trainer", "precision"))),

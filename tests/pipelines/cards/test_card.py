@@ -63,6 +63,7 @@ def test_words_of_others_are_escaped_in_both_forms(found) -> None:
 
 def test_a_licence_stands_first_or_its_lack_is_said(found) -> None:
     assert "- **Licence**: Apache-2.0" in markdown(card.of(found))
+    assert "- **Pushed**: 2023-11-14 22:13 UTC" in markdown(card.of(found))
     found.view.config["card"] = {}
     assert "none was given (card.license in the experiment)" in markdown(card.of(found))
 
