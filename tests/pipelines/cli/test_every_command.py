@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pty
 import re
@@ -187,6 +188,22 @@ def test_what_goes_well_exits_0_without_colours(command: str, filled, capsys) ->
     code, out, err = call(*filled(command, WELL[command]), capsys=capsys)
     assert (code, err) == (0, "")
     assert out and "\x1b" not in out
+
+
+def lists(command: str) -> bool:
+    return any(
+        param.name == "output" and "json" in str(param.type)
+        for param in LEAVES[tuple(command.split())].params
+    )
+
+
+@pytest.mark.parametrize("command", [command for command in WELL if lists(command)])
+def test_the_environment_says_how_to_list(command: str, filled, capsys, monkeypatch) -> None:
+    monkeypatch.setenv("HEADRACE_OUTPUT", "json")
+    json.loads(call(*filled(command, WELL[command]), capsys=capsys)[1])
+    monkeypatch.setenv("HEADRACE_OUTPUT", "csv")
+    heading = call(*filled(command, WELL[command]), capsys=capsys)[1].splitlines()[0]
+    assert re.fullmatch(r"[a-z_0-9]+(,[a-z_0-9]+)*", heading)
 
 
 def test_a_server_that_does_not_answer_exits_1(tmp_path, png, capsys) -> None:
