@@ -180,8 +180,10 @@ def _measured_limits(found: Known) -> Iterator[str]:
         for name, values in found.slices.items()
         if name != OVERALL and ACCURACY in values and values.get(_COUNT)
     }
-    worst = sorted(slices, key=lambda name: slices[name])[:_WORST]
-    if len(slices) > 1:
+    overall = found.slices.get(OVERALL, {}).get(ACCURACY, 0.0)
+    below = [name for name, (value, _) in slices.items() if value < overall]
+    worst = sorted(below, key=lambda name: slices[name])[:_WORST]
+    if worst:
         told = ", ".join(f"{name} ({slices[name][0]:.4f} of {slices[name][1]:,} examples)" for name in worst)
         yield f"It does worst on {told}."
     wide = [name for name, (value, count) in slices.items() if _width(value, count) > WIDE]
