@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,8 @@ from pipelines.cli.listing import Column, output_option, show
 from pipelines.cli.options import workspace_option
 from pipelines.cli.places import writing
 from pipelines.cli.run import run_experiment
+from pipelines.cli.screen import console
+from pipelines.cli.watch import Watch, watch_options
 from pipelines.errors import NotFoundError
 from pipelines.lineage import query
 from pipelines.lineage.open import record_of
@@ -44,28 +46,36 @@ def command() -> None:
 
 
 @command.command("check")
-@click.argument("path")
+@click.argument("path", metavar="PATH|EXPERIMENT.yaml")
 @click.option(
     "--set", "overrides", multiple=True, metavar="KEY=VALUE", help="As of headrace run; repeatable."
 )
 @workspace_option
+@watch_options
 @output_option
-def check(path: str, overrides: tuple[str, ...], root: str, output: str) -> int:
-    """Read PATH, take statistics and look for anomalies; nothing is trained.
+def check(path: str, overrides: tuple[str, ...], root: str, watch: Watch, output: str) -> int:
+    """Read PATH, or the data of an experiment's file; take statistics and look for anomalies.
 
     \b
     Examples:
       headrace data check photos/
+      headrace data check cats.yaml
       headrace data check trips.csv --set model.family=tabular --set data.label=big_tip
     """
-    settings = config.from_mapping({"name": _name(path), "data": {"path": path}}, overrides)
+    if path.endswith((".yaml", ".yml")):
+        settings = config.load(path, overrides)
+    else:
+        settings = config.from_mapping({"name": _name(path), "data": {"path": path}}, overrides)
     workspace = Workspace.open(root, create=True)
     quiet = output != "table"
     try:
-        return run_experiment(settings, workspace, Options(to_node="DataGate"), root, quiet=quiet)
+        code = run_experiment(settings, workspace, Options(to_node="DataGate"), root, watch, quiet=quiet)
     finally:
         if quiet:
             show(_anomalies(workspace, settings.name), ANOMALIES, output)
+    if not quiet:
+        _print_anomalies(_anomalies(workspace, settings.name))
+    return code
 
 
 def _anomalies(workspace: Workspace, experiment: str) -> list[dict[str, Any]]:
@@ -74,6 +84,13 @@ def _anomalies(workspace: Workspace, experiment: str) -> list[dict[str, Any]]:
         runs = source.find_runs(experiment, "", 1)
         found = data.anomalies(view(source, runs[0])) if runs else []
     return [{"split": item.split, "feature": item.feature, "anomaly": item.text} for item in found]
+
+
+def _print_anomalies(rows: Sequence[Mapping[str, Any]]) -> None:
+    """Of a run that went through: those of kinds that stop nothing, or none."""
+    found = [f"{row['feature']} ({row['split']}): {row['anomaly']}" for row in rows]
+    for number, text in enumerate(found or ["none"]):
+        console().print(f"{'' if number else 'Anomalies':<12}{text}", highlight=False, soft_wrap=True)
 
 
 @command.command("stats")

@@ -22,6 +22,7 @@ from typing import Any
 import uvicorn
 
 from components.errors import ServableError
+from components.logs import extra
 from components.serving import signature
 from components.serving.server import grpc_api, loading, rest_api, text_protos, warmup
 from components.serving.server.loading import LoadSettings, Model
@@ -133,7 +134,11 @@ class _Server:
         )
         runner = _runner(options)
         service = Service(
-            manager, runner, options.max_queued_requests, options.enable_signature_method_name_check
+            manager,
+            runner,
+            options.max_queued_requests,
+            options.enable_signature_method_name_check,
+            options.max_image_pixels,
         )
         return cls(options, manager, runner, service, Metrics())
 
@@ -290,11 +295,14 @@ async def serve(
         server.manager.set_labels()
         await server.open_ports(closing)
         polling = list(server.polling())
-        _log.info("gRPC on port %d, REST on port %d of %s", options.port, options.rest_api_port, options.host)
+        grpc_port, rest_port, host = options.port, options.rest_api_port, options.host
+        told = extra("server.listening", host=host, grpc_port=grpc_port, rest_port=rest_port)
+        _log.info("gRPC on port %d, REST on port %d of %s", grpc_port, rest_port, host, extra=told)
         if on_ready:
             on_ready()
         await stop.wait()
-        _log.info("Ending: requests under way are answered, no new ones are taken")
+        told = extra("server.ending")
+        _log.info("Ending: requests under way are answered, no new ones are taken", extra=told)
         for task in polling:
             task.cancel()
 

@@ -68,7 +68,11 @@ LISTS = {
 
 @pytest.mark.parametrize(
     "line",
-    [line for line in (ROOT / "docs/output.md").read_text().splitlines() if line.startswith("| `headrace")],
+    [
+        line
+        for line in (ROOT / "docs/reference/output.md").read_text().splitlines()
+        if line.startswith("| `headrace")
+    ],
 )
 def test_keys_are_those_that_are_documented(line: str) -> None:
     command, keys = line.strip("|").split("|")
