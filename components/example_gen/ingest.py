@@ -167,13 +167,20 @@ def _describe(source: Source, fault: Fault) -> tuple[str, str, str]:
     """Headline, place and remedy of a fault."""
     if isinstance(fault, _Unreadable) and fault.error is not None:
         return fault.error.headline, fault.error.place, fault.error.remedy
-    remedy = "Mend or remove it, or set data.on_bad_record=quarantine (records are numbered from 0)."
-    if MISSING_COLUMN in fault.reason:
-        remedy = (
+    return (
+        f"A record cannot be used: {fault.reason}",
+        f"{source.path}, record {fault.number}",
+        _remedy(fault.reason),
+    )
+
+
+def _remedy(reason: str) -> str:
+    if MISSING_COLUMN in reason:
+        return (
             "Name the column with data.text or data.label. "
             "Texts want model.family=text, other tables model.family=tabular."
         )
-    return f"A record cannot be used: {fault.reason}", f"{source.path}, record {fault.number}", remedy
+    return "Mend or remove it, or set data.on_bad_record=quarantine (records are numbered from 0)."
 
 
 class _Shards:
