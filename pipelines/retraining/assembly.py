@@ -84,5 +84,5 @@ def scheduler(
         sleep=sleep,
         log=tell,
     )
-    chain = LocalChain(experiment, workspace, progress, clock)
+    chain = LocalChain(experiment, workspace, progress)
     return Scheduler(experiment, workspace, chain, drift, notify, tell, clock=clock, sleep=sleep)

@@ -7,6 +7,7 @@ import os
 import signal
 import tempfile
 import threading
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from pathlib import Path
@@ -43,13 +44,11 @@ class LocalChain:
         experiment: Experiment,
         workspace: Workspace,
         progress: Callable[[], Progress],
-        clock: Callable[[], float],
     ) -> None:
-        """Args: `progress` makes what is told of each run; `clock` gives seconds since the epoch."""
+        """Args: `progress` makes what is told of each run."""
         self._experiment = experiment
         self._workspace = workspace
         self._progress = progress
-        self._clock = clock
         self._root = workspace.serving_root(experiment.model_name)
 
     def spans(self) -> list[Span]:
@@ -166,7 +165,8 @@ class LocalChain:
 
     def roll_back(self, record: Record, reason: str) -> None:
         target = record.before or None
-        operations.roll_back(self._workspace, self._experiment.model_name, target, reason, self._clock())
+        # By the clock that pushes are recorded by, whatever a simulated scheduler goes by.
+        operations.roll_back(self._workspace, self._experiment.model_name, target, reason, time.time())
 
 
 class _Telling:

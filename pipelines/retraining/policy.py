@@ -3,8 +3,9 @@
     decision = decide(settings, state, now)
     decision.action, decision.trigger, decision.reason, decision.until
 
-Triggers are asked in the order of `_TRIGGERS`; the first that is due and was
-not dealt with decides. A trigger's id says what it was about, so that nothing
+Triggers are asked in the order of `_TRIGGERS`, those first that say most about
+why a model should be replaced; the first that is due and was not dealt with
+decides. A trigger's id says what it was about, so that nothing
 is done twice for one cause, by one scheduler or two.
 """
 
@@ -14,6 +15,8 @@ import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import pairwise
+from statistics import mode
 from typing import Literal
 
 from scipy import stats
@@ -31,6 +34,10 @@ _DAY_S = 86_400.0
 _MINUTE_S = 60.0
 _LOOK_S = 300.0
 """How long a scheduler waits at most before it looks for new spans again."""
+
+_SHOWN = 3
+_STEPS = 3
+"""Distances between spans from which on there is a usual one."""
 
 Span = tuple[int, int]
 """Span and version."""
@@ -128,7 +135,8 @@ def decide(settings: Retraining, state: State, now: float) -> Decision:
     for ask in _TRIGGERS:
         found = ask(settings, state, now)
         if found is not None and not state.dealt_with(found.trigger):
-            return Decision(found.action, found.reason, found.trigger, until)
+            told = found.reason + (_irregular(state) if found.action == "run" else "")
+            return Decision(found.action, told, found.trigger, until)
     return Decision("wait", _nothing(settings, state, now), until=until)
 
 
@@ -160,8 +168,7 @@ def _resting(backoff: Backoff, state: State, now: float) -> Decision | None:
 def _new_span(settings: Retraining, state: State, now: float) -> Decision | None:
     if not settings.on_new_span or not state.spans:
         return None
-    seen = set(state.trained_on).union(*(item.spans for item in state.rounds if item.outcome in FINAL))
-    fresh = [span for span in state.spans if span not in seen]
+    fresh = _fresh(state)
     if not fresh:
         return None
     newest = fresh[-1]
@@ -170,9 +177,42 @@ def _new_span(settings: Retraining, state: State, now: float) -> Decision | None
     if newest[0] < oldest_used:
         reason = f"{_name(newest)} arrived late, and lies before the {state.window} spans that are trained on"
         return Decision("skip", reason, trigger)
-    late = newest != state.newest
     others = f" and {len(fresh) - 1} more" if len(fresh) > 1 else ""
-    return Decision("run", f"new: {_name(newest)}{others}{', which arrived late' if late else ''}", trigger)
+    return Decision("run", f"new: {_name(newest)}{others}", trigger)
+
+
+def _seen(state: State) -> set[Span]:
+    return set(state.trained_on).union(*(item.spans for item in state.rounds if item.outcome in FINAL))
+
+
+def _fresh(state: State) -> list[Span]:
+    seen = _seen(state)
+    return [span for span in state.spans if span not in seen]
+
+
+def _irregular(state: State) -> str:
+    """What is odd about the spans that a round is the first to see, whatever its cause."""
+    fresh, seen = _fresh(state), _seen(state)
+    if not fresh:
+        return ""
+    last = max((number for number, _ in seen), default=-1)
+    late = [_name(span) for span in fresh if span[0] < last]
+    return (f"; {_listed(late)} arrived late" if late else "") + _gap(state, fresh[-1])
+
+
+def _gap(state: State, newest: Span) -> str:
+    """What should lie between the newest span and the one before it, going by the usual distance."""
+    numbers = sorted({number for number, _ in state.spans})
+    steps = [after - before for before, after in pairwise(numbers)]
+    if len(steps) < _STEPS or newest[0] != numbers[-1]:
+        return ""
+    missing = [_name((number, 0)) for number in range(numbers[-2] + mode(steps), numbers[-1], mode(steps))]
+    return f"; {_listed(missing)} has not come" if missing else ""
+
+
+def _listed(names: Sequence[str]) -> str:
+    shown = ", ".join(names[:_SHOWN])
+    return f"{shown} and {len(names) - _SHOWN} more" if len(names) > _SHOWN else shown
 
 
 def _drift(settings: Retraining, state: State, now: float) -> Decision | None:
@@ -220,9 +260,9 @@ def _cron(settings: Retraining, state: State, now: float) -> Decision | None:
 
 
 _TRIGGERS: Sequence[Callable[[Retraining, State, float], Decision | None]] = (
-    _new_span,
     _drift,
     _live,
+    _new_span,
     _age,
     _cron,
 )

@@ -126,9 +126,18 @@ def _train(record: Record, desk: Desk) -> None:
         _end(record, desk, "unchanged", "the same model came out as is in service")
     elif trained.refusals:
         _end(record, desk, "refused", "; ".join(trained.refusals))
+    elif earlier := _rolled_back(trained.servable, desk):
+        reason = f"the same model was rolled back after {earlier.trigger}: {earlier.detail}"
+        _end(record, desk, "refused", reason)
     else:
         record.servable = trained.servable
         _go_on(record, desk, "comparing")
+
+
+def _rolled_back(servable: str, desk: Desk) -> Record | None:
+    """The round in which this very model was taken back: another cause on the same data makes it again."""
+    taken_back = [item for item in desk.ledger.records() if item.outcome == "rolled_back"]
+    return next((item for item in taken_back if item.servable == servable), None)
 
 
 def _compare(record: Record, desk: Desk) -> None:
