@@ -42,7 +42,9 @@ def observe(experiment: Experiment, workspace: Workspace, ledger: Ledger, drift:
         if live is not None and push is not None
         else (0, 0)
     )
-    watches_drift = experiment.retraining.on_drift and bool(present)
+    trained_on = _trained_on(seen, pattern, present)
+    # What the model in service has seen is no news to it.
+    watches_drift = experiment.retraining.on_drift and bool(present) and present[-1] not in trained_on
     return State(
         began=ledger.began(now),
         spans=present,
@@ -50,7 +52,7 @@ def observe(experiment: Experiment, workspace: Workspace, ledger: Ledger, drift:
         rounds=[record.as_round() for record in ledger.records()],
         failures=[record.as_round() for record in ledger.failures()],
         serving=Serving(push.version, push.at) if push else None,
-        trained_on=_trained_on(seen, pattern, present),
+        trained_on=trained_on,
         drift=drift(present[-1], seen) if watches_drift else None,
         correct=correct,
         outcomes=outcomes,
