@@ -143,7 +143,7 @@ def _bad_days(found: _Found) -> Iterable[Required]:
     told: dict[str, Callable[[Record], bool]] = {
         "shuffled labels": lambda item: _day(item) == plan.shuffled and item.outcome == "refused",
         "corrupt file": lambda item: item.outcome == "bad_data" and name in item.detail,
-        "missing day": lambda item: _says(item, plan.missing, "has not come"),
+        "missing day": lambda item: _says(item, plan.missing, "not come"),
         "late day": lambda item: _says(item, plan.late, "arrived late"),
     }
     named = [what for what, is_told in told.items() if any(map(is_told, found.records))]

@@ -313,7 +313,8 @@ def _load(
 
 def _has_trigger(settings: config.Experiment) -> bool:
     told = settings.retraining
-    return bool(told.every or told.on_new_span or told.on_drift or told.max_age_days or told.live)
+    causes = (told.every, told.on_new_span, told.on_drift, told.predictions, told.live, told.max_age_days)
+    return any(causes)
 
 
 def _ledger(experiment: str, root: str) -> Any:

@@ -13,6 +13,7 @@ from pipelines.config import Experiment
 from pipelines.retraining import observe
 from pipelines.retraining.chain import LocalChain
 from pipelines.retraining.notify import Notifier
+from pipelines.retraining.predictions import PredictionDrift
 from pipelines.retraining.scheduler import Scheduler
 from pipelines.run import Progress
 from pipelines.runners.events import ENDED, RETRYING, Event
@@ -85,4 +86,14 @@ def scheduler(
         log=tell,
     )
     chain = LocalChain(experiment, workspace, progress)
-    return Scheduler(experiment, workspace, chain, drift, notify, tell, clock=clock, sleep=sleep)
+    return Scheduler(
+        experiment,
+        workspace,
+        chain,
+        drift,
+        notify,
+        tell,
+        clock=clock,
+        sleep=sleep,
+        predictions=PredictionDrift(experiment, workspace, looks_only=looks_only),
+    )

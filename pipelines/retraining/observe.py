@@ -30,7 +30,18 @@ Drift = Callable[[Span, "RunView | None"], Sequence[str] | None]
 """(newest span, run of the version in service) -> what has moved too far, or None."""
 
 
-def observe(experiment: Experiment, workspace: Workspace, ledger: Ledger, drift: Drift, now: float) -> State:
+Predictions = Callable[[Push, RunView], "Sequence[str] | None"]
+"""(version in service, its run) -> how its predictions have moved, or None."""
+
+
+def observe(
+    experiment: Experiment,
+    workspace: Workspace,
+    ledger: Ledger,
+    drift: Drift,
+    predictions: Predictions,
+    now: float,
+) -> State:
     """Gathers what `policy.decide` goes by; reads statistics of a new span where drift is watched."""
     pattern = str(Path(experiment.data.path or "").expanduser())
     found = spans.find(pattern) if spans.has_spans(pattern) else []
@@ -54,6 +65,7 @@ def observe(experiment: Experiment, workspace: Workspace, ledger: Ledger, drift:
         serving=Serving(push.version, push.at) if push else None,
         trained_on=trained_on,
         drift=drift(present[-1], seen) if watches_drift else None,
+        predictions=predictions(push, seen) if push and seen else None,
         correct=correct,
         outcomes=outcomes,
     )
@@ -143,3 +155,7 @@ def _moved(now: str, before: str, schema: str, experiment: Experiment) -> list[s
 
 def ignore_drift(newest: Span, serving: Any) -> None:
     """For schedules that do not watch it."""
+
+
+def ignore_predictions(push: Push, run: RunView) -> None:
+    """For schedules that do not watch them."""

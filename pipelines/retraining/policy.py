@@ -86,6 +86,7 @@ class State:
         serving: the version in service; None where there is none.
         trained_on: spans behind the version in service.
         drift: what has moved too far in the newest span, in sentences; None where nobody looked.
+        predictions: how its predictions have moved, in sentences; None where too little is known.
         correct: outcomes of the version in service that were right, of the newest `outcomes`.
         outcomes: how many there are.
     """
@@ -98,6 +99,7 @@ class State:
     serving: Serving | None = None
     trained_on: frozenset[Span] = frozenset()
     drift: Sequence[str] | None = None
+    predictions: Sequence[str] | None = None
     correct: int = 0
     outcomes: int = 0
 
@@ -207,7 +209,11 @@ def _gap(state: State, newest: Span) -> str:
     if len(steps) < _STEPS or newest[0] != numbers[-1]:
         return ""
     missing = [_name((number, 0)) for number in range(numbers[-2] + mode(steps), numbers[-1], mode(steps))]
-    return f"; {_listed(missing)} has not come" if missing else ""
+    return f"; {_listed(missing)} {'has' if len(missing) == 1 else 'have'} not come" if missing else ""
+
+
+def _and_more(sentences: Sequence[str]) -> str:
+    return sentences[0] + (f" and {len(sentences) - 1} more" if len(sentences) > 1 else "")
 
 
 def _listed(names: Sequence[str]) -> str:
@@ -218,8 +224,14 @@ def _listed(names: Sequence[str]) -> str:
 def _drift(settings: Retraining, state: State, now: float) -> Decision | None:
     if not settings.on_drift or not state.drift or state.newest is None:
         return None
-    more = f" and {len(state.drift) - 1} more" if len(state.drift) > 1 else ""
-    return Decision("run", f"{state.drift[0]}{more}", f"drift-{state.newest[0]}v{state.newest[1]}")
+    return Decision("run", _and_more(state.drift), f"drift-{state.newest[0]}v{state.newest[1]}")
+
+
+def _predictions(settings: Retraining, state: State, now: float) -> Decision | None:
+    if settings.predictions is None or not state.predictions or state.serving is None:
+        return None
+    trigger = f"predictions-v{state.serving.version}{_at_span(state)}"
+    return Decision("run", _and_more(state.predictions), trigger)
 
 
 def _live(settings: Retraining, state: State, now: float) -> Decision | None:
@@ -261,6 +273,7 @@ def _cron(settings: Retraining, state: State, now: float) -> Decision | None:
 
 _TRIGGERS: Sequence[Callable[[Retraining, State, float], Decision | None]] = (
     _drift,
+    _predictions,
     _live,
     _new_span,
     _age,
@@ -280,8 +293,19 @@ def _next_look(settings: Retraining, now: float) -> float:
     if settings.every is None:
         return look
     tick = ticks.next_tick(settings.every, settings.timezone, now)
-    watches_data = settings.on_new_span or settings.on_drift or settings.live or settings.max_age_days
-    return min(tick, look) if watches_data else tick
+    return min(tick, look) if _looks_around(settings) else tick
+
+
+def _looks_around(settings: Retraining) -> bool:
+    """Whether anything but the clock may be a cause."""
+    causes = (
+        settings.on_new_span,
+        settings.on_drift,
+        settings.predictions,
+        settings.live,
+        settings.max_age_days,
+    )
+    return any(causes)
 
 
 def _nothing(settings: Retraining, state: State, now: float) -> str:

@@ -47,6 +47,7 @@ class Scheduler:
         tell: takes lines about what is decided.
         clock: seconds since the epoch.
         sleep: waits for so many seconds.
+        predictions: how far those of the version in service have moved.
     """
 
     experiment: Experiment
@@ -57,6 +58,7 @@ class Scheduler:
     tell: Callable[[str], None]
     clock: Callable[[], float] = time.time
     sleep: Callable[[float], None] = time.sleep
+    predictions: observe.Predictions = observe.ignore_predictions
 
     @property
     def ledger(self) -> Ledger:
@@ -65,7 +67,9 @@ class Scheduler:
     def look(self) -> Decision:
         """What would be done now; nothing is changed."""
         now = self.clock()
-        state = observe.observe(self.experiment, self.workspace, self.ledger, self.drift, now)
+        state = observe.observe(
+            self.experiment, self.workspace, self.ledger, self.drift, self.predictions, now
+        )
         return policy.decide(self.experiment.retraining, state, now)
 
     def once(self) -> Step:

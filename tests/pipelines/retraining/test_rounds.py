@@ -191,6 +191,18 @@ def test_a_bad_version_is_rolled_back_while_it_is_watched(make) -> None:
     assert [name for name, _ in make.notified] == ["promotion", "rollback"]
 
 
+def test_a_model_that_was_rolled_back_does_not_come_again_by_another_cause(make, tmp_path) -> None:
+    chain = FakeChain(versions=[0, 7], faults=["half of the requests failed"])
+    watch = {"minutes": 10.0, "every_s": 30.0, "url": "http://127.0.0.1:1"}
+    make(chain, watch=watch).once()
+    (tmp_path / "data-2.csv").write_text("a,label\n1,x\n")
+    record = make(chain, watch=watch).once().record
+    assert record is not None
+    assert (record.trigger, record.outcome) == ("span-2v0", "refused")
+    assert record.detail == "the same model was rolled back after span-1v0: half of the requests failed"
+    assert chain.in_service() == 7
+
+
 def test_a_good_version_is_watched_for_its_time(make) -> None:
     chain = FakeChain()
     record = make(chain, watch={"minutes": 2.0, "every_s": 30.0}).once().record
