@@ -22,6 +22,9 @@ DISTRICTS = ("north", "south", "east", "west")
 NOISE = 0.05
 """Share of rows whose label is the wrong one; no model is right more often than 1 - NOISE."""
 
+WINDOW = 3
+"""So many days are trained on."""
+
 QUIET_FIRST = 3
 """Days at the beginning without trouble."""
 

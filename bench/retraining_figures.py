@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from bench import retraining_truth
-from bench.retraining_days import Plan, day_of, path_of, span_of
+from bench.retraining_days import WINDOW, Plan, day_of, path_of, span_of
 from bench.retraining_journal import Journal
 from bench.retraining_server import MODEL
 from pipelines.errors import NotFoundError
@@ -117,10 +117,12 @@ def _drift(found: _Found) -> Iterable[Required]:
 
 def _quiet(found: _Found) -> Iterable[Required]:
     """A cause is false where the newest span is of the same kind as all that the model has seen."""
-    for kind, changes in (("drift", found.plan.covariate), ("live", found.plan.label)):
+    plan = found.plan
+    # Longer distances change the rule, too, so that either is a cause for falling accuracy.
+    for kind, changes in (("drift", [plan.covariate]), ("live", [plan.covariate, plan.label])):
         false = [day for day, record in found.causes(kind) if _is_quiet(found, record, day, changes)]
         # Spans in whose window nothing changes.
-        quiet = [day for day in found.arrived() if not changes <= day < changes + 3]
+        quiet = [day for day in found.arrived() if not any(at <= day < at + WINDOW for at in changes)]
         rate = 30.0 * len(false) / max(len(quiet), 1)
         where = f" (days {', '.join(map(str, false))})" if false else ""
         yield Required(
@@ -131,10 +133,10 @@ def _quiet(found: _Found) -> Iterable[Required]:
         )
 
 
-def _is_quiet(found: _Found, record: Record, day: int, changes: int) -> bool:
+def _is_quiet(found: _Found, record: Record, day: int, changes: Sequence[int]) -> bool:
     served = next((item for item in found.records if item.version == record.before), None)
     seen = [day_of(span) for span, _ in served.spans] if served else []
-    return len({number >= changes for number in [day, *seen]}) == 1
+    return all(len({number >= at for number in [day, *seen]}) == 1 for at in changes)
 
 
 def _bad_days(found: _Found) -> Iterable[Required]:

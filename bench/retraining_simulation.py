@@ -28,7 +28,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from bench import common, retraining_figures
-from bench.retraining_days import FIRST, Plan, arrive, arriving, rows
+from bench.retraining_days import FIRST, WINDOW, Plan, arrive, arriving, rows
 from bench.retraining_journal import Journal
 from bench.retraining_server import MODEL, Server, example, request_of
 from components.serving_pusher import root as serving_root
@@ -51,7 +51,11 @@ def experiment(folder: Path, url: str, *, slow: bool) -> config.Experiment:
     return config.from_mapping(
         {
             "name": MODEL,
-            "data": {"path": str(folder / "data" / "{YYYY}-{MM}-{DD}.csv"), "format": "csv", "window": 3},
+            "data": {
+                "path": str(folder / "data" / "{YYYY}-{MM}-{DD}.csv"),
+                "format": "csv",
+                "window": WINDOW,
+            },
             "model": {"family": "tabular", "hidden": [16]},
             "train": {
                 "epochs": 15,

@@ -10,7 +10,8 @@ from collections.abc import Callable
 from typing import Any
 
 from pipelines.config import Experiment
-from pipelines.retraining import observe
+from pipelines.errors import ConfigError
+from pipelines.retraining import observe, watching
 from pipelines.retraining.chain import LocalChain
 from pipelines.retraining.notify import Notifier
 from pipelines.retraining.predictions import PredictionDrift
@@ -66,8 +67,15 @@ def scheduler(
         sleep: waits for so many seconds.
 
     Raises:
-        ConfigError: a variable that should hold an address does not.
+        ConfigError: a variable that should hold an address does not, or a server is to be
+            watched that is not named.
     """
+    if experiment.retraining.watch is not None and watching.url_of(experiment) is None:
+        raise ConfigError(
+            "A server is to be watched, and none is named",
+            place="retraining.watch",
+            remedy='Give retraining.watch.url, such as "http://127.0.0.1:8501", or push.server.',
+        )
     if not looks_only:
         # Decisions go where runs are recorded.
         workspace.settle(experiment.metadata)

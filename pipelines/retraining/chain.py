@@ -157,9 +157,14 @@ class LocalChain:
             return ""
         return watching.fault(watching.Sample(**record.counts), self._sample(), watch)
 
+    def unseen(self, record: Record) -> str:
+        watch, url = self._experiment.retraining.watch, watching.url_of(self._experiment)
+        if watch is None or url is None:
+            return ""
+        return watching.unseen(watching.Sample(**record.counts), self._sample(), watch, url)
+
     def _sample(self) -> watching.Sample | None:
-        watch, server = self._experiment.retraining.watch, self._experiment.push.server
-        url = (watch.url if watch else None) or (server.rest_url if server else None)
+        server, url = self._experiment.push.server, watching.url_of(self._experiment)
         name = (server.model if server else None) or self._experiment.model_name
         return watching.sample(url, name) if url else None
 

@@ -310,8 +310,8 @@ def _looks_around(settings: Retraining) -> bool:
 
 def _nothing(settings: Retraining, state: State, now: float) -> str:
     told = [f"{len(state.spans)} spans, all used"] if settings.on_new_span and state.spans else []
-    if settings.on_drift:
-        told.append("nothing has moved too far" if state.drift is not None else "no new span to compare")
+    if settings.on_drift and state.drift is not None:
+        told.append("nothing has moved too far")
     if settings.every is not None:
         told.append(f"next tick at {_iso(ticks.next_tick(settings.every, settings.timezone, now))}")
     return "nothing is due" + (f": {'; '.join(told)}" if told else "")

@@ -73,6 +73,10 @@ class Chain(Protocol):
         """What is wrong with the version in service since it was promoted; empty for nothing."""
         ...
 
+    def unseen(self, record: Record) -> str:
+        """Why the watch says little about the version in service; empty where it says enough."""
+        ...
+
     def roll_back(self, record: Record, reason: str) -> None:
         """Puts the version from before the round back in service."""
         ...
@@ -173,7 +177,9 @@ def _watch(record: Record, desk: Desk) -> None:
         desk.tick()
         desk.sleep(min(watch.every_s, left))
     against = f" instead of {record.before}" if record.before else ""
-    _end(record, desk, "promoted", f"version {record.version} is in service{against}")
+    unseen = desk.chain.unseen(record) if watch else ""
+    remark = f"; {unseen}" if unseen else ""
+    _end(record, desk, "promoted", f"version {record.version} is in service{against}{remark}")
 
 
 _PHASES: dict[str, Callable[[Record, Desk], None]] = {

@@ -14,10 +14,11 @@ import pytest
 import yaml
 
 from components.serving.server.metrics import Metrics
+from pipelines import config
 from pipelines.cli.main import cli
 from pipelines.errors import ConfigError, HeadraceError, InputError
-from pipelines.retraining import feedback, watching
-from pipelines.retraining.install import Job, cron_job, systemd_unit
+from pipelines.retraining import assembly, feedback, watching
+from pipelines.retraining.install import Job, config_map, cron_job, systemd_unit
 from pipelines.retraining.ledger import Record
 from pipelines.retraining.notify import Notifier
 from pipelines.retraining.settings import Notifications, Watch
@@ -135,6 +136,27 @@ def test_what_is_wrong_since_a_promotion(start, now, said) -> None:
     assert bool(fault) == bool(said)
 
 
+def test_a_watch_that_saw_little_says_so() -> None:
+    enough, few = Sample(200, 0, 1.0), Sample(105, 0, 1.0)
+    start, url = Sample(100, 0, 1.0), "http://127.0.0.1:8501"
+    assert watching.unseen(start, enough, Watch(), url) == ""
+    assert watching.unseen(start, few, Watch(), url) == "only 5 requests came while it was watched"
+    assert "not watched: http://127.0.0.1:8501/monitoring" in watching.unseen(start, None, Watch(), url)
+
+
+def test_a_watch_without_a_server_is_a_mistake(tmp_path) -> None:
+    experiment = config.from_mapping(
+        {
+            "name": "trips",
+            "data": {"path": "x.csv"},
+            "model": {"family": "tabular"},
+            "retraining": {"watch": {"minutes": 5}},
+        }
+    )
+    with pytest.raises(ConfigError, match="none is named"):
+        assembly.scheduler(experiment, Workspace.open(tmp_path / "w", create=True), print)
+
+
 @pytest.fixture
 def workspace(tmp_path) -> Workspace:
     return Workspace.open(tmp_path / "w", create=True)
@@ -177,10 +199,24 @@ def test_a_cron_job_that_kubernetes_takes() -> None:
         job, image="registry/headrace:1", claim="disk", schedule="*/10 * * * *", zone="Europe/Berlin"
     )
     kubernetes_validate.validate(made, "1.30", strict=True)
+    assert config_map(job) is None
     (container,) = made["spec"]["jobTemplate"]["spec"]["template"]["spec"]["containers"]
     assert container["args"][:2] == ["retrain", "/data/trips.yaml"]
     assert container["args"][-1] == "--once"
     assert container["env"][0]["valueFrom"]["secretKeyRef"]["key"] == "RETRAIN_HOOK"
+
+
+def test_an_experiments_own_file_goes_along_to_kubernetes() -> None:
+    job = Job("/home/me/trips.yaml", Path("/workspace"), source="model: {family: tabular}\n")
+    made = cron_job(job, image="registry/headrace:1", claim="disk", schedule="*/10 * * * *", zone="UTC")
+    held = config_map(job)
+    for document in (made, held):
+        kubernetes_validate.validate(document, "1.30", strict=True)
+    pod = made["spec"]["jobTemplate"]["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
+    assert container["args"][:2] == ["retrain", "/etc/headrace/trips.yaml"]
+    assert {"name": "experiment", "configMap": {"name": held["metadata"]["name"]}} in pod["volumes"]
+    assert held["data"] == {"trips.yaml": "model: {family: tabular}\n"}
 
 
 def test_a_unit_names_secrets_and_never_holds_them(monkeypatch) -> None:
@@ -190,6 +226,10 @@ def test_a_unit_names_secrets_and_never_holds_them(monkeypatch) -> None:
     assert "'/data/my trips.yaml'" in unit
     assert "RETRAIN_HOOK=..." in unit
     assert "https://secret" not in unit
+    odd = systemd_unit(Job("/data/50%.yaml", Path("/w"), ["a=$b"]), Path("/home/50%"))
+    assert "WorkingDirectory=/home/50%%" in odd
+    assert "/data/50%%.yaml" in odd
+    assert "'a=$$b'" in odd
 
 
 def run(*arguments: str) -> object:
@@ -204,6 +244,9 @@ def test_the_commands_say_what_is_missing(tmp_path, monkeypatch, capsys) -> None
         run("retrain", "install", "digits")
     with pytest.raises(HeadraceError, match="no experiment 'digts'"):
         run("retrain", "install", "digts", "--systemd")
+    with pytest.raises(ConfigError, match="no cron expression") as raised:
+        run("retrain", "install", "digits", "--kubernetes", "--image", "r/h:1", "--look", "often")
+    assert raised.value.place == "--look"
     run("retrain", "install", "digits", "--kubernetes", "--image", "r/h:1", "-o", "job.yaml")
     assert yaml.safe_load(Path("job.yaml").read_text())["kind"] == "CronJob"
     run("retrain", "install", "digits", "--systemd", "--set", "retraining.every=0 3 * * *")

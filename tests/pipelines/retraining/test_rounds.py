@@ -38,6 +38,7 @@ class FakeChain:
     kill_at: int = 10**6
     pushed: bool = False
     refusal: str = ""
+    remark: str = ""
 
     def _count(self, name: str) -> None:
         if len(self.calls) >= self.kill_at:
@@ -74,6 +75,9 @@ class FakeChain:
     def fault(self, record: Record) -> str:
         self._count("fault")
         return self.faults.pop(0) if self.faults else ""
+
+    def unseen(self, record: Record) -> str:
+        return self.remark
 
     def roll_back(self, record: Record, reason: str) -> None:
         self._count("roll_back")
@@ -204,10 +208,11 @@ def test_a_model_that_was_rolled_back_does_not_come_again_by_another_cause(make,
 
 
 def test_a_good_version_is_watched_for_its_time(make) -> None:
-    chain = FakeChain()
+    chain = FakeChain(remark="only 3 requests came while it was watched")
     record = make(chain, watch={"minutes": 2.0, "every_s": 30.0}).once().record
     assert record is not None
     assert record.outcome == "promoted"
+    assert record.detail == "version 1 is in service; only 3 requests came while it was watched"
     assert record.ended - record.watched_from == 120.0
 
 
