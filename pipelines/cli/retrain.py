@@ -257,7 +257,7 @@ def install(
     import yaml
 
     from pipelines.retraining import ticks
-    from pipelines.retraining.install import Job, config_map, cron_job, systemd_unit
+    from pipelines.retraining.install import Dumper, Job, config_map, cron_job, systemd_unit
 
     settings = _load(experiment, overrides)
     notify = settings.retraining.notify
@@ -272,7 +272,7 @@ def install(
         ticks.check(look, "--look")
         made = cron_job(job, image=image, claim=claim, schedule=look, zone=settings.retraining.timezone)
         documents = [item for item in (config_map(job), made) if item is not None]
-        text = yaml.safe_dump_all(documents, sort_keys=False)
+        text = yaml.dump_all(documents, Dumper=Dumper, sort_keys=False)
     elif kind == "systemd":
         if not _has_trigger(settings):
             raise ConfigError(

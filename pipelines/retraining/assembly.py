@@ -5,10 +5,13 @@ scheduler(experiment, workspace, print).forever()
 
 from __future__ import annotations
 
+import glob
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
+from pipelines import spans
 from pipelines.config import Experiment
 from pipelines.errors import ConfigError
 from pipelines.retraining import observe, watching
@@ -67,15 +70,10 @@ def scheduler(
         sleep: waits for so many seconds.
 
     Raises:
-        ConfigError: a variable that should hold an address does not, or a server is to be
-            watched that is not named.
+        ConfigError: the settings ask for what cannot be, or a variable that should hold an
+            address does not.
     """
-    if experiment.retraining.watch is not None and watching.url_of(experiment) is None:
-        raise ConfigError(
-            "A server is to be watched, and none is named",
-            place="retraining.watch",
-            remedy='Give retraining.watch.url, such as "http://127.0.0.1:8501", or push.server.',
-        )
+    _check(experiment)
     if not looks_only:
         # Decisions go where runs are recorded.
         workspace.settle(experiment.metadata)
@@ -105,3 +103,23 @@ def scheduler(
         sleep=sleep,
         predictions=PredictionDrift(experiment, workspace, looks_only=looks_only),
     )
+
+
+def _check(experiment: Experiment) -> None:
+    """Refuses settings that would never do what they say."""
+    told, path = experiment.retraining, experiment.data.path or ""
+    if told.watch is not None and watching.url_of(experiment) is None:
+        raise ConfigError(
+            "A server is to be watched, and none is named",
+            place="retraining.watch",
+            remedy='Give retraining.watch.url, such as "http://127.0.0.1:8501", or push.server.',
+        )
+    for name in ("on_new_span", "on_drift"):
+        if getattr(told, name) and not spans.has_spans(path):
+            raise ConfigError(
+                f"Spans are to be watched, and the data has none. Received: data.path={path!r}",
+                place=f"retraining.{name}",
+                remedy='Put {SPAN} or {YYYY}-{MM}-{DD} in data.path, as in "logs/{YYYY}-{MM}-{DD}.csv".',
+            )
+    if told.golden and not glob.glob(str(Path(told.golden).expanduser())):
+        raise ConfigError("There is no golden set", place=f"retraining.golden: {told.golden}")

@@ -14,8 +14,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 _SECRETS = "headrace-retraining"
 _FOLDER = "/etc/headrace"
+
+
+class Dumper(yaml.SafeDumper):
+    """Texts of several lines as they are, so that a file within a file can be read."""
+
+
+def _text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style="|" if "\n" in text else None)
+
+
+Dumper.add_representer(str, _text)
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from pipelines import config
 from pipelines.cli.main import cli
 from pipelines.errors import ConfigError, HeadraceError, InputError
 from pipelines.retraining import assembly, feedback, watching
-from pipelines.retraining.install import Job, config_map, cron_job, systemd_unit
+from pipelines.retraining.install import Dumper, Job, config_map, cron_job, systemd_unit
 from pipelines.retraining.ledger import Record
 from pipelines.retraining.notify import Notifier
 from pipelines.retraining.settings import Notifications, Watch
@@ -144,17 +144,21 @@ def test_a_watch_that_saw_little_says_so() -> None:
     assert "not watched: http://127.0.0.1:8501/monitoring" in watching.unseen(start, None, Watch(), url)
 
 
-def test_a_watch_without_a_server_is_a_mistake(tmp_path) -> None:
-    experiment = config.from_mapping(
-        {
-            "name": "trips",
-            "data": {"path": "x.csv"},
-            "model": {"family": "tabular"},
-            "retraining": {"watch": {"minutes": 5}},
-        }
-    )
-    with pytest.raises(ConfigError, match="none is named"):
-        assembly.scheduler(experiment, Workspace.open(tmp_path / "w", create=True), print)
+@pytest.mark.parametrize(
+    ("settings", "path", "place"),
+    [
+        ({"watch": {"minutes": 5}}, "x.csv", "retraining.watch"),
+        ({"on_new_span": True}, "x.csv", "retraining.on_new_span"),
+        ({"on_drift": True}, "x.csv", "retraining.on_drift"),
+        ({"golden": "none.csv"}, "x-{SPAN}.csv", "retraining.golden: none.csv"),
+    ],
+)
+def test_what_would_never_do_what_it_says_is_a_mistake(tmp_path, settings, path, place) -> None:
+    model = {"family": "tabular"}
+    raw = {"name": "trips", "data": {"path": path}, "model": model, "retraining": settings}
+    with pytest.raises(ConfigError) as raised:
+        assembly.scheduler(config.from_mapping(raw), Workspace.open(tmp_path / "w", create=True), print)
+    assert raised.value.place == place
 
 
 @pytest.fixture
@@ -217,6 +221,7 @@ def test_an_experiments_own_file_goes_along_to_kubernetes() -> None:
     assert container["args"][:2] == ["retrain", "/etc/headrace/trips.yaml"]
     assert {"name": "experiment", "configMap": {"name": held["metadata"]["name"]}} in pod["volumes"]
     assert held["data"] == {"trips.yaml": "model: {family: tabular}\n"}
+    assert "trips.yaml: |\n    model: {family: tabular}\n" in yaml.dump(held, Dumper=Dumper)
 
 
 def test_a_unit_names_secrets_and_never_holds_them(monkeypatch) -> None:
