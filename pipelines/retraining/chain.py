@@ -27,7 +27,8 @@ from pipelines.lineage.store import Store
 from pipelines.retraining import watching
 from pipelines.retraining.ledger import Record
 from pipelines.retraining.policy import Span
-from pipelines.retraining.rounds import RefusedError, Trained
+from pipelines.retraining.rounds import RefusedError, Trained, over_budget
+from pipelines.retraining.settings import Retraining
 from pipelines.run import Options, Outcome, Progress, run
 from pipelines.workspace import Workspace
 
@@ -64,7 +65,7 @@ class LocalChain:
 
     def train(self, run_id: str, begun: Callable[[str], None], budget_s: float | None) -> Trained:
         options = Options(to_node=_JUDGED)
-        with _within(budget_s):
+        with _within(budget_s, self._experiment.retraining):
             outcome = self._run(options, run_id, begun)
         return self._judged(outcome)
 
@@ -106,7 +107,7 @@ class LocalChain:
             return bool(manifest.read(folder).get("servable_id") == servable_id)
         return False
 
-    def compare(self, record: Record) -> list[str]:
+    def compare(self, record: Record, budget_s: float | None) -> list[str]:
         current = serving_root.folder_of(self._root, record.before)
         if current is None:
             return []  # nothing to compare with
@@ -115,13 +116,14 @@ class LocalChain:
         sets = {"newest data": (newest, ["test"])}
         if settings.golden:
             sets["golden set"] = (self._golden(settings.golden), list(SPLITS))
+        seconds = _COMPARE_S if budget_s is None else budget_s
         with tempfile.TemporaryDirectory() as scratch:
             target = Path(scratch, "results.json")
             task = compare.Task(
                 record.servable, str(current), sets, self._experiment.data.label, settings.slices, str(target)
             )
             try:
-                subprocesses.run(compare.compare, task, limits=subprocesses.Limits(seconds=_COMPARE_S))
+                subprocesses.run(compare.compare, task, limits=subprocesses.Limits(seconds=seconds))
             except subprocesses.WorkerFailed as error:
                 raise NodeFailedError(
                     f"The candidate could not be compared: {error}", place=str(current)
@@ -211,7 +213,7 @@ def _nobody(run_id: str) -> None:
 
 
 @contextlib.contextmanager
-def _within(budget_s: float | None) -> Iterator[None]:
+def _within(budget_s: float | None, settings: Retraining) -> Iterator[None]:
     """Ends what runs inside when its time is up, as a SIGTERM would.
 
     Raises:
@@ -234,10 +236,6 @@ def _within(budget_s: float | None) -> Iterator[None]:
     except InterruptedRunError as error:
         if not late.is_set():
             raise
-        raise NodeFailedError(
-            f"The round took longer than its {budget_s / 60:g} minutes",
-            place=error.place,
-            remedy="Raise retraining.budget_minutes; finished nodes are cached.",
-        ) from error
+        raise over_budget(settings) from error
     finally:
         timer.cancel()

@@ -12,10 +12,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from pipelines.errors import HeadraceError, InputError, InterruptedRunError
+from pipelines.errors import HeadraceError, InputError, InterruptedRunError, NodeFailedError
 from pipelines.retraining.ledger import Ledger, Record
 from pipelines.retraining.policy import Outcome, Span
 from pipelines.retraining.settings import Retraining
@@ -53,7 +53,7 @@ class Chain(Protocol):
         """The chain as far as the Evaluator; goes on with `run_id` where one is given."""
         ...
 
-    def compare(self, record: Record) -> list[str]:
+    def compare(self, record: Record, budget_s: float | None) -> list[str]:
         """Why the candidate is worse than what is in service, in sentences; empty where it is not."""
         ...
 
@@ -84,7 +84,7 @@ class Chain(Protocol):
 
 @dataclass(frozen=True)
 class Desk:
-    """What a round is carried out with."""
+    """What a round is carried out with; `until` is when its budget ends."""
 
     chain: Chain
     ledger: Ledger
@@ -93,6 +93,29 @@ class Desk:
     clock: Callable[[], float] = time.time
     sleep: Callable[[float], None] = time.sleep
     tick: Callable[[], None] = field(default=lambda: None)
+    until: float | None = None
+
+    def left_s(self) -> float | None:
+        """Seconds of the round's budget that are left; None without one.
+
+        Raises:
+            NodeFailedError: none are.
+        """
+        if self.until is None:
+            return None
+        left = self.until - self.clock()
+        if left <= 0:
+            raise over_budget(self.settings)
+        return left
+
+
+def over_budget(settings: Retraining) -> NodeFailedError:
+    """For a round that has taken too long."""
+    return NodeFailedError(
+        f"The round took longer than its {settings.budget_minutes:g} minutes",
+        place="retraining.budget_minutes",
+        remedy="Raise it; finished nodes are cached.",
+    )
 
 
 def carry_out(record: Record, desk: Desk) -> None:
@@ -101,6 +124,8 @@ def carry_out(record: Record, desk: Desk) -> None:
     Raises:
         InterruptedRunError: it was interrupted, and goes on at the next call.
     """
+    minutes = desk.settings.budget_minutes
+    desk = replace(desk, until=None if minutes is None else desk.clock() + 60.0 * minutes)
     try:
         while not record.outcome:
             _PHASES[record.phase](record, desk)
@@ -124,8 +149,7 @@ def _train(record: Record, desk: Desk) -> None:
         record.run_id = run_id
         desk.ledger.save(record)
 
-    budget = desk.settings.budget_minutes
-    trained = desk.chain.train(record.run_id, begun, None if budget is None else 60.0 * budget)
+    trained = desk.chain.train(record.run_id, begun, desk.left_s())
     if trained.in_service:
         _end(record, desk, "unchanged", "the same model came out as is in service")
     elif trained.refusals:
@@ -145,7 +169,7 @@ def _rolled_back(servable: str, desk: Desk) -> Record | None:
 
 
 def _compare(record: Record, desk: Desk) -> None:
-    faults = desk.chain.compare(record)
+    faults = desk.chain.compare(record, desk.left_s())
     if faults:
         _end(record, desk, "refused", "; ".join(faults))
     else:
@@ -153,6 +177,7 @@ def _compare(record: Record, desk: Desk) -> None:
 
 
 def _push(record: Record, desk: Desk) -> None:
+    desk.left_s()  # what is being pushed is not interrupted any more
     record.version = desk.chain.push(record)
     record.watched_from = desk.clock()
     _go_on(record, desk, "watching")

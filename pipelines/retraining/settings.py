@@ -120,7 +120,9 @@ class Retraining(Stage):
     confidence: Share = 0.95
     watch: Watch | None = Field(None, description="Left out, a promotion is final.")
     backoff: Backoff = Backoff()
-    budget_minutes: Positive | None = Field(None, description="A round that takes longer has failed.")
+    budget_minutes: Positive | None = Field(
+        None, description="A round that is not ready to be pushed within this has failed."
+    )
     notify: Notifications | None = None
 
     @field_validator("every")

@@ -39,6 +39,8 @@ class FakeChain:
     pushed: bool = False
     refusal: str = ""
     remark: str = ""
+    budgets: list[float | None] = field(default_factory=list)
+    takes: Callable[[], None] = lambda: None
 
     def _count(self, name: str) -> None:
         if len(self.calls) >= self.kill_at:
@@ -56,8 +58,10 @@ class FakeChain:
             raise self.error
         return self.trained
 
-    def compare(self, record: Record) -> list[str]:
+    def compare(self, record: Record, budget_s: float | None) -> list[str]:
         self._count("compare")
+        self.budgets.append(budget_s)
+        self.takes()
         return list(self.worse)
 
     def push(self, record: Record) -> int:
@@ -174,6 +178,15 @@ def test_what_is_not_promoted(make, changes, outcome, event) -> None:
     assert record.outcome == outcome
     assert "push" not in chain.calls
     assert [name for name, _ in make.notified] == ([event] if event else [])
+
+
+def test_a_round_that_is_not_ready_in_its_time_has_failed(make) -> None:
+    chain = FakeChain(takes=lambda: make.clock.sleep(400.0))
+    record = make(chain, budget_minutes=5.0).once().record
+    assert record is not None
+    assert (record.outcome, chain.versions) == ("failed", [])
+    assert record.detail == "The round took longer than its 5 minutes [retraining.budget_minutes]"
+    assert chain.budgets == [300.0]
 
 
 def test_a_candidate_that_no_server_loads_is_refused(make) -> None:
