@@ -9,7 +9,6 @@ are worked out once a version, and kept beside the rounds.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -22,6 +21,7 @@ from components.serving_pusher import root as serving_root
 from pipelines.config import Experiment
 from pipelines.lineage.source import Push
 from pipelines.lineage.view import RunView
+from pipelines.retraining import json_lines
 from pipelines.workspace import Workspace
 
 _SPLIT = "test"
@@ -78,14 +78,6 @@ class PredictionDrift:
 
 
 def recent(folder: Path, model: str, version: int, count: int) -> list[dict[str, Any]]:
-    """A version's newest logged predictions, at most `count`; lines that were cut short are left out."""
-    found = [line for path in files_of(folder, model) for line in _lines(path)]
+    """A version's newest logged predictions, at most `count`, oldest first."""
+    found = [line for path in files_of(folder, model) for line in json_lines.read(path)]
     return [line for line in found if line.get("version") == version][-count:]
-
-
-def _lines(path: Path) -> list[dict[str, Any]]:
-    try:
-        text = path.read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return []  # none yet, or just renamed
-    return [json.loads(line) for line in text.splitlines() if line.startswith("{") and line.endswith("}")]

@@ -179,6 +179,19 @@ def test_outcomes_are_counted_by_version_newest_first(workspace, tmp_path) -> No
     assert feedback.recent(workspace, "n", 1, 100) == (0, 0)
 
 
+def test_outcomes_keep_to_their_room_and_the_newest_stay(workspace, tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(feedback, "ROOM", 2_000)
+    source = tmp_path / "outcomes.csv"
+    source.write_text("prediction,label\n" + "a,b\n" * 5)
+    for _ in range(20):
+        feedback.add(workspace, "m", source, 1, 5.0)
+    older, newer = feedback.paths_of(workspace, "m")
+    assert older.stat().st_size + (newer.stat().st_size if newer.exists() else 0) < 3_000
+    source.write_text("prediction,label\na,a\n")
+    feedback.add(workspace, "m", source, 1, 6.0)
+    assert feedback.recent(workspace, "m", 1, 6) == (1, 6)
+
+
 @pytest.mark.parametrize(
     ("name", "content", "said"),
     [

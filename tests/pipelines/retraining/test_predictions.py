@@ -72,9 +72,9 @@ def test_a_version_whose_test_split_is_unknown_says_nothing(workspace) -> None:
     assert watch(workspace)(PUSH, UNKNOWN) is None
 
 
-def test_the_newest_lines_of_both_files_are_read_and_cut_ones_left_out(tmp_path) -> None:
+def test_the_newest_lines_of_both_files_are_read_and_damaged_ones_left_out(tmp_path) -> None:
     log(tmp_path / "trips.1.jsonl", ["a", "b"])
     log(tmp_path / "trips.jsonl", ["c", "d"])
     with open(tmp_path / "trips.jsonl", "a") as file:
-        file.write('{"version": 3, "cl')
+        file.write('{"version": 3, "cl{"version": 3}\n[3]\n{"version": 3, "cl')
     assert [line["class"] for line in recent(tmp_path, "trips", 3, 3)] == ["b", "c", "d"]
