@@ -9,7 +9,9 @@ for a day, whose span is its number of days since 1970-01-01, as in TFX.
 
 from __future__ import annotations
 
+import contextlib
 import glob
+import hashlib
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -59,6 +61,18 @@ def find(pattern: str) -> list[SpanFile]:
                 SpanFile(_span(match), int(match.groupdict().get("version") or 0), Path(name).absolute())
             )
     return sorted(found)
+
+
+def state_of(found: Sequence[SpanFile]) -> str:
+    """A digest of the names, sizes and times of the files of some spans; contents are not read."""
+    told = []
+    for item in found:
+        paths = sorted(item.path.rglob("*")) if item.path.is_dir() else [item.path]
+        for path in paths:
+            with contextlib.suppress(OSError):
+                stat = path.stat()
+                told.append(f"{path} {stat.st_size} {stat.st_mtime_ns}")
+    return hashlib.sha256("\n".join(told).encode()).hexdigest()
 
 
 def _check(pattern: str) -> None:

@@ -52,13 +52,13 @@ class LocalChain:
         self._progress = progress
         self._root = workspace.serving_root(experiment.model_name)
 
-    def spans(self) -> list[Span]:
+    def spans(self) -> tuple[list[Span], str]:
         pattern = str(Path(self._experiment.data.path or "").expanduser())
         if not spans.has_spans(pattern):
-            return []
+            return [], ""
         data = self._experiment.data
         chosen = spans.window(spans.find(pattern), span=data.span, count=data.window, pattern=pattern)
-        return [(item.span, item.version) for item in chosen]
+        return [(item.span, item.version) for item in chosen], spans.state_of(chosen)
 
     def in_service(self) -> int:
         return serving_root.in_service(self._root) or 0

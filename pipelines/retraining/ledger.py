@@ -44,6 +44,7 @@ class Record:
         run_id: of the training run.
         servable: folder of the candidate.
         spans: what it sees, as (span, version).
+        data: digest of its files' names, sizes and times; see `spans.state_of`.
         before: version in service when it began; 0 for none.
         version: that was pushed; 0 for none.
         watched_from: when the version went into service.
@@ -62,6 +63,7 @@ class Record:
     run_id: str = ""
     servable: str = ""
     spans: list[Span] = field(default_factory=list)
+    data: str = ""
     before: int = 0
     version: int = 0
     watched_from: float = 0.0
@@ -126,8 +128,9 @@ class Ledger:
         record = self.find(trigger)
         if record is None:
             record = Record(trigger, reason, now)
-        elif record.outcome == "failed":
-            record.attempts += 1
+        elif record.outcome in ("failed", "bad_data"):
+            # Bad data that is tried again has been changed, and is as good as new.
+            record.attempts = record.attempts + 1 if record.outcome == "failed" else 1
             record.outcome, record.detail, record.phase = "", "", "training"
         record.execution_id = self._decide(record, "run")
         self.save(record)

@@ -21,7 +21,7 @@ from pipelines.lineage.open import record_of
 from pipelines.lineage.source import Push
 from pipelines.lineage.view import RunView, view
 from pipelines.retraining import feedback
-from pipelines.retraining.ledger import Ledger
+from pipelines.retraining.ledger import Ledger, Record
 from pipelines.retraining.policy import Serving, Span, State
 from pipelines.run import Options, Progress, run
 from pipelines.workspace import Workspace
@@ -60,7 +60,7 @@ def observe(
         began=ledger.began(now),
         spans=present,
         window=experiment.data.window,
-        rounds=[record.as_round() for record in ledger.records()],
+        rounds=[record.as_round() for record in ledger.records() if not _mended(record, found)],
         failures=[record.as_round() for record in ledger.failures()],
         serving=Serving(push.version, push.at) if push else None,
         trained_on=trained_on,
@@ -69,6 +69,14 @@ def observe(
         correct=correct,
         outcomes=outcomes,
     )
+
+
+def _mended(record: Record, found: Sequence[spans.SpanFile]) -> bool:
+    """Whether a round's data were bad and are others now, so that it counts for nothing."""
+    if record.outcome != "bad_data" or not record.spans:
+        return False
+    used = [item for item in found if (item.span, item.version) in record.spans]
+    return spans.state_of(used) != record.data
 
 
 def _in_service(workspace: Workspace, model: str) -> tuple[Push | None, RunView | None]:

@@ -45,8 +45,8 @@ class Trained:
 class Chain(Protocol):
     """What a round does, on one experiment in one workspace."""
 
-    def spans(self) -> list[Span]:
-        """What the experiment would read now."""
+    def spans(self) -> tuple[list[Span], str]:
+        """What the experiment would read now, and the state of its files (`spans.state_of`)."""
         ...
 
     def train(self, run_id: str, begun: Callable[[str], None], budget_s: float | None) -> Trained:
@@ -141,7 +141,7 @@ def carry_out(record: Record, desk: Desk) -> None:
 
 
 def _train(record: Record, desk: Desk) -> None:
-    record.spans = desk.chain.spans()
+    record.spans, record.data = desk.chain.spans()
     record.before = desk.chain.in_service()
     desk.ledger.save(record)
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from pipelines import config
+from pipelines import config, spans
 from pipelines.errors import InputError, InterruptedRunError, NodeFailedError, WorkspaceError
 from pipelines.lineage.store import RETRAINING, Store
 from pipelines.retraining import observe
@@ -41,15 +41,16 @@ class FakeChain:
     remark: str = ""
     budgets: list[float | None] = field(default_factory=list)
     takes: Callable[[], None] = lambda: None
+    data: Callable[[], str] = lambda: ""
 
     def _count(self, name: str) -> None:
         if len(self.calls) >= self.kill_at:
             raise Killed
         self.calls.append(name)
 
-    def spans(self) -> list[Span]:
+    def spans(self) -> tuple[list[Span], str]:
         self._count("spans")
-        return self.present
+        return self.present, self.data()
 
     def train(self, run_id: str, begun: Callable[[str], None], budget_s: float | None) -> Trained:
         begun(run_id or "run-1")
@@ -245,6 +246,20 @@ def test_a_killed_round_goes_on_where_it_was(make, workspace, kill_at) -> None:
     # The training run is gone on with, not begun anew.
     if kill_at >= 1:
         assert [call for call in chain.calls if call.startswith("train")][-1] in ("train", "train run-1")
+
+
+def test_bad_data_is_tried_again_once_it_has_changed(make, tmp_path) -> None:
+    pattern = str(tmp_path / "data-{SPAN}.csv")
+    chain = FakeChain(error=InputError("A record is bad", place="x.csv"))
+    chain.data = lambda: spans.state_of(spans.find(pattern))
+    steps = [make(chain).once() for _ in range(2)]
+    assert [step.decision.action for step in steps] == ["run", "wait"]
+    (tmp_path / "data-1.csv").write_text("a,label\n1,mended\n")
+    chain.error = None
+    record = make(chain).once().record
+    assert record is not None
+    assert (record.trigger, record.outcome, record.attempts) == ("span-1v0", "promoted", 1)
+    assert make(chain).once().decision.action == "wait"
 
 
 def test_an_interrupted_round_goes_on(make) -> None:
