@@ -84,7 +84,7 @@ def _existing(path: str) -> list[Path]:
 
 def _resolve_spans(experiment: Experiment, pattern: str) -> Resolved:
     data = experiment.data
-    chosen = spans.window(spans.find(pattern), span=data.span, count=data.window, pattern=pattern)
+    chosen = spans.of(data, pattern)
     data_format = _format(data, [item.path for item in chosen])
     sources = [source for item in chosen for source in _sources([item.path], data_format, item.span)]
     # A first span alone is split like any data: held out, it would leave nothing to train on.

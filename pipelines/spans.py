@@ -17,8 +17,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pipelines.errors import ConfigError, InputError
+
+if TYPE_CHECKING:
+    from pipelines.data_stages import Data
 
 _FIELDS = {
     "{SPAN}": r"(?P<span>\d+)",
@@ -108,6 +112,16 @@ def _span(match: re.Match[str]) -> int:
     if groups.get("span"):
         return int(groups["span"])
     return (date(int(groups["year"]), int(groups["month"]), int(groups["day"])) - _EPOCH).days
+
+
+def of(data: Data, pattern: str) -> list[SpanFile]:
+    """What an experiment's data section reads of a pattern.
+
+    Raises:
+        ConfigError, InputError: see `find` and `window`.
+    """
+    found = [item for item in find(pattern) if item.span not in data.skip_spans]
+    return window(found, span=data.span, count=data.window, pattern=pattern)
 
 
 def window(found: Sequence[SpanFile], *, span: int | None, count: int, pattern: str) -> list[SpanFile]:

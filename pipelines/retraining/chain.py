@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import signal
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -24,12 +25,13 @@ from pipelines.errors import InterruptedRunError, NodeFailedError
 from pipelines.inputs import SPLITS
 from pipelines.lineage import store as lineage
 from pipelines.lineage.store import Store
-from pipelines.retraining import watching
+from pipelines.retraining import observe, watching
 from pipelines.retraining.ledger import Record
 from pipelines.retraining.policy import Span
 from pipelines.retraining.rounds import RefusedError, Trained, over_budget
 from pipelines.retraining.settings import Retraining
 from pipelines.run import Options, Outcome, Progress, run
+from pipelines.spans import SpanFile
 from pipelines.workspace import Workspace
 
 _JUDGED = "Evaluator"
@@ -56,9 +58,31 @@ class LocalChain:
         pattern = str(Path(self._experiment.data.path or "").expanduser())
         if not spans.has_spans(pattern):
             return [], ""
-        data = self._experiment.data
-        chosen = spans.window(spans.find(pattern), span=data.span, count=data.window, pattern=pattern)
+        chosen = spans.of(self._experiment.data, pattern)
         return [(item.span, item.version) for item in chosen], spans.state_of(chosen)
+
+    def bad_spans(self, records: Sequence[Record]) -> list[int]:
+        found = self._found()
+        bad = [record for record in records if record.bad and not observe.mended(record, found)]
+        return sorted({span for record in bad for span in record.bad})
+
+    def named(self, place: str) -> list[int]:
+        # By whole names: data-1.csv is not data-11.csv.
+        pointed = [
+            item for item in self._found() if re.search(re.escape(str(item.path)) + r"(?![\w-])", place)
+        ]
+        return sorted({item.span for item in pointed})
+
+    def _found(self) -> list[SpanFile]:
+        pattern = str(Path(self._experiment.data.path or "").expanduser())
+        return spans.find(pattern) if spans.has_spans(pattern) else []
+
+    def without(self, skipped: Sequence[int]) -> LocalChain:
+        if not skipped:
+            return self
+        data = self._experiment.data.model_copy(update={"skip_spans": list(skipped)})
+        fewer = self._experiment.model_copy(update={"data": data})
+        return type(self)(fewer, self._workspace, self._progress)
 
     def in_service(self) -> int:
         return serving_root.in_service(self._root) or 0

@@ -45,6 +45,8 @@ class Record:
         servable: folder of the candidate.
         spans: what it sees, as (span, version).
         data: digest of its files' names, sizes and times; see `spans.state_of`.
+        bad: spans that its data error names.
+        skipped: spans that it leaves out, since they were bad.
         before: version in service when it began; 0 for none.
         version: that was pushed; 0 for none.
         watched_from: when the version went into service.
@@ -64,6 +66,8 @@ class Record:
     servable: str = ""
     spans: list[Span] = field(default_factory=list)
     data: str = ""
+    bad: list[int] = field(default_factory=list)
+    skipped: list[int] = field(default_factory=list)
     before: int = 0
     version: int = 0
     watched_from: float = 0.0

@@ -60,7 +60,7 @@ def observe(
         began=ledger.began(now),
         spans=present,
         window=experiment.data.window,
-        rounds=[record.as_round() for record in ledger.records() if not _mended(record, found)],
+        rounds=[record.as_round() for record in ledger.records() if not mended(record, found)],
         failures=[record.as_round() for record in ledger.failures()],
         serving=Serving(push.version, push.at) if push else None,
         trained_on=trained_on,
@@ -71,7 +71,7 @@ def observe(
     )
 
 
-def _mended(record: Record, found: Sequence[spans.SpanFile]) -> bool:
+def mended(record: Record, found: Sequence[spans.SpanFile]) -> bool:
     """Whether a round's data were bad and are others now, so that it counts for nothing."""
     if record.outcome != "bad_data" or not record.spans:
         return False

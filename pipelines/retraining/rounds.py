@@ -49,6 +49,18 @@ class Chain(Protocol):
         """What the experiment would read now, and the state of its files (`spans.state_of`)."""
         ...
 
+    def bad_spans(self, records: Sequence[Record]) -> list[int]:
+        """Spans whose data was bad in an earlier round, and has not changed."""
+        ...
+
+    def named(self, place: str) -> list[int]:
+        """Spans whose files a data error's place names."""
+        ...
+
+    def without(self, skipped: Sequence[int]) -> Chain:
+        """The same without some spans."""
+        ...
+
     def train(self, run_id: str, begun: Callable[[str], None], budget_s: float | None) -> Trained:
         """The chain as far as the Evaluator; goes on with `run_id` where one is given."""
         ...
@@ -126,6 +138,9 @@ def carry_out(record: Record, desk: Desk) -> None:
     """
     minutes = desk.settings.budget_minutes
     desk = replace(desk, until=None if minutes is None else desk.clock() + 60.0 * minutes)
+    if record.phase == "training" and not record.run_id:
+        record.skipped = desk.chain.bad_spans(desk.ledger.records())
+    desk = replace(desk, chain=desk.chain.without(record.skipped))
     try:
         while not record.outcome:
             _PHASES[record.phase](record, desk)
@@ -135,6 +150,7 @@ def carry_out(record: Record, desk: Desk) -> None:
         _end(record, desk, "refused", str(refusal))
     except InputError as error:
         # Data that cannot be used is a finding, not a failure: trying again would find it again.
+        record.bad = desk.chain.named(error.place)
         _end(record, desk, "bad_data", f"{error.headline} [{error.place}]")
     except HeadraceError as error:
         _end(record, desk, "failed", f"{error.headline} [{error.place}]")
@@ -228,6 +244,8 @@ def _go_on(record: Record, desk: Desk, phase: str) -> None:
 
 
 def _end(record: Record, desk: Desk, outcome: Outcome, detail: str) -> None:
+    if record.skipped:
+        detail += f"; without span {', '.join(map(str, record.skipped))}, whose data was bad"
     if outcome == "failed":
         record.run_id = ""  # the next attempt begins anew, with what is cached
     desk.ledger.end(record, outcome, detail, desk.clock())

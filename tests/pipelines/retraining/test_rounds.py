@@ -13,6 +13,7 @@ from pipelines import config, spans
 from pipelines.errors import InputError, InterruptedRunError, NodeFailedError, WorkspaceError
 from pipelines.lineage.store import RETRAINING, Store
 from pipelines.retraining import observe
+from pipelines.retraining.chain import LocalChain
 from pipelines.retraining.ledger import Ledger, Record
 from pipelines.retraining.policy import Span
 from pipelines.retraining.rounds import RefusedError, Trained
@@ -42,6 +43,7 @@ class FakeChain:
     budgets: list[float | None] = field(default_factory=list)
     takes: Callable[[], None] = lambda: None
     data: Callable[[], str] = lambda: ""
+    skipped: list[int] = field(default_factory=list)
 
     def _count(self, name: str) -> None:
         if len(self.calls) >= self.kill_at:
@@ -51,6 +53,16 @@ class FakeChain:
     def spans(self) -> tuple[list[Span], str]:
         self._count("spans")
         return self.present, self.data()
+
+    def bad_spans(self, records: Sequence[Record]) -> list[int]:
+        return sorted({span for record in records for span in record.bad})
+
+    def named(self, place: str) -> list[int]:
+        return [int(place)] if place.isdigit() else []
+
+    def without(self, skipped: Sequence[int]) -> FakeChain:
+        self.skipped = list(skipped)
+        return self
 
     def train(self, run_id: str, begun: Callable[[str], None], budget_s: float | None) -> Trained:
         begun(run_id or "run-1")
@@ -260,6 +272,36 @@ def test_bad_data_is_tried_again_once_it_has_changed(make, tmp_path) -> None:
     assert record is not None
     assert (record.trigger, record.outcome, record.attempts) == ("span-1v0", "promoted", 1)
     assert make(chain).once().decision.action == "wait"
+
+
+def test_a_bad_span_is_left_out_of_later_rounds(make, tmp_path) -> None:
+    chain = FakeChain(error=InputError("A record is bad", place="1"))
+    make(chain).once()
+    chain.error, chain.present = None, [(2, 0)]
+    (tmp_path / "data-2.csv").write_text("a,label\n1,x\n")
+    record = make(chain).once().record
+    assert record is not None
+    assert (record.outcome, record.skipped, chain.skipped) == ("promoted", [1], [1])
+    assert record.detail == "version 1 is in service; without span 1, whose data was bad"
+
+
+def test_the_real_chain_knows_which_spans_are_bad(workspace, tmp_path) -> None:
+    for span in (1, 11, 12):
+        (tmp_path / f"data-{span}.csv").write_text("a,label\n1,x\n")
+    raw = {
+        "name": "trips",
+        "data": {"path": str(tmp_path / "data-{SPAN}.csv"), "window": 2},
+        "model": {"family": "tabular"},
+    }
+    chain = LocalChain(config.from_mapping(raw), workspace, lambda: None)  # type: ignore[arg-type, return-value]
+    assert chain.named(f"{tmp_path}/data-11.csv, record 3") == [11]
+    present, data = chain.spans()
+    assert present == [(11, 0), (12, 0)]
+    bad = Record("span-12v0", "", 1.0, spans=present, data=data, bad=[11], outcome="bad_data")
+    assert chain.bad_spans([bad]) == [11]
+    assert chain.without([11]).spans()[0] == [(1, 0), (12, 0)]
+    (tmp_path / "data-11.csv").write_text("a,label\n1,mended\n")
+    assert chain.bad_spans([bad]) == []
 
 
 def test_an_interrupted_round_goes_on(make) -> None:
