@@ -34,7 +34,7 @@ from bench.retraining_server import MODEL, Server, example, request_of
 from components.serving_pusher import root as serving_root
 from pipelines import cleaning, config, operations
 from pipelines.retraining import assembly, feedback
-from pipelines.retraining.ledger import Ledger
+from pipelines.retraining.ledger import Ledger, Record
 from pipelines.retraining.scheduler import Scheduler
 from pipelines.workspace import Workspace
 
@@ -88,6 +88,7 @@ class Simulation:
         self.data.mkdir(parents=True, exist_ok=True)
         self.workspace = Workspace.open(folder / "workspace", create=True)
         self.root = self.workspace.serving_root(MODEL)
+        self.ledger = Ledger(self.workspace, MODEL)
         self.journal = Journal(folder)
         self.server = Server(self.root, folder / "server")
         self._schedulers: dict[bool, Scheduler] = {}
@@ -131,13 +132,18 @@ class Simulation:
         return serving_root.in_service(self.root) or 0
 
     def _scheduler(self) -> Scheduler:
-        slow = self._is_due("slow", [self.plan.slow]) and self._in_service() > 0
+        slow = self._is_slow_due()
         if slow not in self._schedulers:
             settings = experiment(self.folder, self.server.url, slow=slow)
             self._schedulers[slow] = assembly.scheduler(
                 settings, self.workspace, self._tell, clock=lambda: self.now, sleep=self._sleep
             )
         return self._schedulers[slow]
+
+    def _is_slow_due(self) -> bool:
+        """Whether the next version is to seem slow: until one was taken back."""
+        taken_back = any(record.outcome == "rolled_back" for record in self.ledger.records())
+        return self.day >= self.plan.slow and self._in_service() > 0 and not taken_back
 
     def _is_due(self, what: str, days: Sequence[int]) -> bool:
         """Whether a planned trouble is still to come; one that found no occasion is made up for."""
@@ -149,36 +155,36 @@ class Simulation:
             before = self._in_service()
             if self._is_due("scheduler killed", self.plan.killed):
                 self._killed_scheduler(day)
-            scheduler = self._scheduler()
-            step = scheduler.once()
-            record = step.record
-            if record is not None and record.outcome == "rolled_back":
-                self.journal.note("slow", day, round=record.trigger)
-            if self._in_service() and not self.server.is_counted:
+            step = self._scheduler().once()
+            after = self._in_service()
+            if before and after > before:
+                self._keep(day, before, after)
+            if after and not self.server.is_counted:
                 self.server.count_from_now()
             if step.decision.action == "wait":
                 return
-            if record is not None and record.outcome == "promoted" and before:
-                self._keep(day, before, record.version)
 
     def _killed_scheduler(self, day: int) -> None:
-        """A scheduler in a process of its own, killed while it trains, the next one while it pushes."""
-        phase = ("training", "pushing")[len(self.journal.of("scheduler killed"))]
+        """A scheduler in a process of its own, killed as it trains, the next one as its version goes in."""
+        ready = (self._trains, self._has_pushed)[len(self.journal.of("scheduler killed"))]
         arguments = (self.folder, self.plan, self.seed, day, self.now)
         process = multiprocessing.get_context("spawn").Process(target=once, args=arguments)
         process.start()
-        ledger = Ledger(self.workspace, MODEL)
         while process.is_alive():
-            record = ledger.unfinished()
-            if record is not None and record.phase == phase and (record.run_id or phase != "training"):
-                time.sleep(1.0)  # well inside
-                if process.is_alive() and process.pid is not None:
-                    os.kill(process.pid, signal.SIGKILL)
-                    process.join()
-                    self.journal.note("scheduler killed", day, round=record.trigger, phase=phase)
-                    self._tell(f"scheduler killed while {phase}")
-                    return
-            process.join(0.02)
+            record = self.ledger.unfinished()
+            if record is not None and process.pid is not None and ready(record):
+                os.kill(process.pid, signal.SIGKILL)
+                process.join()
+                self.journal.note("scheduler killed", day, round=record.trigger, phase=record.phase)
+                self._tell(f"scheduler killed while {record.phase}")
+                return
+            process.join(0.01)
+
+    def _trains(self, record: Record) -> bool:
+        return record.phase == "training" and bool(record.run_id)
+
+    def _has_pushed(self, record: Record) -> bool:
+        return record.phase in ("pushing", "watching") and self._in_service() != record.before
 
     def _keep(self, day: int, before: int, after: int) -> None:
         """Copies of both versions, so that they can be compared when they are long pruned."""
