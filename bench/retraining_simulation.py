@@ -92,6 +92,7 @@ class Simulation:
         self.journal = Journal(folder)
         self.server = Server(self.root, folder / "server")
         self._schedulers: dict[bool, Scheduler] = {}
+        self._victim: multiprocessing.process.BaseProcess | None = None
         self.now = 0.0
         self.day = 0
 
@@ -106,6 +107,8 @@ class Simulation:
             self._tell(f"day {day} took {time.monotonic() - began:.0f} s")
 
     def close(self) -> None:
+        if self._victim is not None and self._victim.is_alive():
+            self._victim.kill()  # else it would be waited for
         self.server.end()
 
     def _live_through(self, day: int) -> None:
@@ -168,7 +171,7 @@ class Simulation:
         """A scheduler in a process of its own, killed as it trains, the next one as its version goes in."""
         ready = (self._trains, self._has_pushed)[len(self.journal.of("scheduler killed"))]
         arguments = (self.folder, self.plan, self.seed, day, self.now)
-        process = multiprocessing.get_context("spawn").Process(target=once, args=arguments)
+        self._victim = process = multiprocessing.get_context("spawn").Process(target=once, args=arguments)
         process.start()
         while process.is_alive():
             record = self.ledger.unfinished()
