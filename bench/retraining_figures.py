@@ -47,7 +47,7 @@ class Required:
 
 
 @dataclass(frozen=True)
-class _Found:
+class Found:
     """What a simulation left behind."""
 
     folder: Path
@@ -87,9 +87,9 @@ def facts(folder: Path, plan: Plan) -> dict[str, Any]:
     }
 
 
-def _read(folder: Path, plan: Plan) -> _Found:
+def _read(folder: Path, plan: Plan) -> Found:
     workspace = Workspace.open(folder / "workspace")
-    return _Found(folder, plan, Ledger(workspace, MODEL).records(), Journal(folder), workspace)
+    return Found(folder, plan, Ledger(workspace, MODEL).records(), Journal(folder), workspace)
 
 
 def _day(record: Record) -> int | None:
@@ -99,12 +99,12 @@ def _day(record: Record) -> int | None:
     return day_of(int(number)) if number.isdigit() else None
 
 
-def _days(found: _Found) -> Iterable[Required]:
+def days_lived(found: Found) -> Iterable[Required]:
     done, days = found.journal.days_done(), found.plan.days
     yield Required("days", str(done), str(days), done == days)
 
 
-def _drift(found: _Found) -> Iterable[Required]:
+def drift(found: Found) -> Iterable[Required]:
     for name, kind, begins in (
         ("covariate drift noticed", "drift", found.plan.covariate),
         ("label drift noticed", "live", found.plan.label),
@@ -115,7 +115,7 @@ def _drift(found: _Found) -> Iterable[Required]:
         yield Required(name, told, f"after {WITHIN_SPANS}", spans is not None and spans <= WITHIN_SPANS)
 
 
-def _quiet(found: _Found) -> Iterable[Required]:
+def quiet(found: Found) -> Iterable[Required]:
     """A cause is false where the newest span is of the same kind as all that the model has seen."""
     plan = found.plan
     # Longer distances change the rule, too, so that either is a cause for falling accuracy.
@@ -133,13 +133,13 @@ def _quiet(found: _Found) -> Iterable[Required]:
         )
 
 
-def _is_quiet(found: _Found, record: Record, day: int, changes: Sequence[int]) -> bool:
+def _is_quiet(found: Found, record: Record, day: int, changes: Sequence[int]) -> bool:
     served = next((item for item in found.records if item.version == record.before), None)
     seen = [day_of(span) for span, _ in served.spans] if served else []
     return all(len({number >= at for number in [day, *seen]}) == 1 for at in changes)
 
 
-def _bad_days(found: _Found) -> Iterable[Required]:
+def bad_days(found: Found) -> Iterable[Required]:
     plan = found.plan
     name = path_of(Path(), plan.corrupt).name
     told: dict[str, Callable[[Record], bool]] = {
@@ -164,7 +164,7 @@ def _says(record: Record, day: int, what: str) -> bool:
     return any(f"span {span_of(day)}" in part and what in part for part in record.reason.split("; "))
 
 
-def _promotions(found: _Found) -> Iterable[Required]:
+def promotions(found: Found) -> Iterable[Required]:
     scores = retraining_truth.read(found.folder)
     notes = found.journal.of("promoted")
     pairs = [[scores.get((note["day"], note[side])) for side in ("before", "after")] for note in notes]
@@ -184,7 +184,7 @@ def _promotions(found: _Found) -> Iterable[Required]:
     )
 
 
-def _kills(found: _Found) -> Iterable[Required]:
+def kills(found: Found) -> Iterable[Required]:
     kills = found.journal.of("scheduler killed")
     outcomes = {record.trigger: record.outcome for record in found.records}
     ended = [note for note in kills if outcomes.get(note["round"]) in FINAL]
@@ -206,7 +206,7 @@ def _kills(found: _Found) -> Iterable[Required]:
     )  # fmt: skip
 
 
-def _rollbacks(found: _Found) -> Iterable[Required]:
+def rollbacks(found: Found) -> Iterable[Required]:
     with record_of(found.workspace) as source:
         switches = source.switches(MODEL)
     answers = found.journal.answers()
@@ -228,7 +228,7 @@ def _answered_after(at: float, version: int, answers: Sequence[Mapping[str, Any]
     return min(times, default=math.inf) - at
 
 
-def _requests(found: _Found) -> Iterable[Required]:
+def requests(found: Found) -> Iterable[Required]:
     path = found.folder / "server" / "counts.json"
 
     counts = json.loads(path.read_text()) if path.exists() else {"asked": 0, "failed": 0}
@@ -236,7 +236,7 @@ def _requests(found: _Found) -> Iterable[Required]:
     yield Required("failed requests", f"{counts['failed']} of {counts['asked']:,}", "0", holds)
 
 
-def _disk(found: _Found) -> Iterable[Required]:
+def disk(found: Found) -> Iterable[Required]:
     sizes = [note["payload"] for note in found.journal.of("disk")]
     third = len(sizes) // 3
     middle, last = max(sizes[third : 2 * third], default=0), max(sizes[2 * third :], default=0)
@@ -249,7 +249,7 @@ def _disk(found: _Found) -> Iterable[Required]:
     )
 
 
-def _traces(found: _Found) -> Iterable[Required]:
+def traces(found: Found) -> Iterable[Required]:
     sightings = found.journal.of("sighting")
     wrong = 0
     with record_of(found.workspace) as source:
@@ -264,15 +264,15 @@ def _traces(found: _Found) -> Iterable[Required]:
     yield Required("hours with a wrong trace", f"{wrong} of {len(sightings):,}", "0", not wrong)
 
 
-_FIGURES: Sequence[Callable[[_Found], Iterable[Required]]] = (
-    _days,
-    _drift,
-    _quiet,
-    _bad_days,
-    _promotions,
-    _kills,
-    _rollbacks,
-    _requests,
-    _disk,
-    _traces,
+_FIGURES: Sequence[Callable[[Found], Iterable[Required]]] = (
+    days_lived,
+    drift,
+    quiet,
+    bad_days,
+    promotions,
+    kills,
+    rollbacks,
+    requests,
+    disk,
+    traces,
 )
