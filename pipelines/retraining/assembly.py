@@ -65,7 +65,7 @@ def scheduler(
         experiment: what is trained, and when.
         workspace: where.
         tell: takes lines.
-        looks_only: never to run anything, so that drift is not measured.
+        looks_only: never to run anything; drift is told as it was last measured.
         clock: seconds since the epoch.
         sleep: waits for so many seconds.
 
@@ -82,8 +82,8 @@ def scheduler(
         return Lines(tell)
 
     drift: Any = observe.ignore_drift
-    if experiment.retraining.on_drift and not looks_only:
-        drift = observe.SpanDrift(experiment, workspace, progress)
+    if experiment.retraining.on_drift:
+        drift = observe.SpanDrift(experiment, workspace, progress, looks_only=looks_only)
     notify = Notifier(
         None if looks_only else experiment.retraining.notify,
         experiment.name,

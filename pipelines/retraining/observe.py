@@ -6,6 +6,7 @@ state = observe(experiment, workspace, ledger, drift, now)
 from __future__ import annotations
 
 import contextlib
+import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -73,7 +74,7 @@ def observe(
 
 def mended(record: Record, found: Sequence[spans.SpanFile]) -> bool:
     """Whether a round's data were bad and are others now, so that it counts for nothing."""
-    if record.outcome != "bad_data" or not record.spans:
+    if record.outcome != "bad_data" or not record.data:
         return False
     used = [item for item in found if (item.span, item.version) in record.spans]
     return spans.state_of(used) != record.data
@@ -109,29 +110,52 @@ def _trained_on(seen: RunView | None, pattern: str, present: Sequence[Span]) -> 
 
 
 class SpanDrift:
-    """Distance of a span from the data behind the model in service; each span is looked at once.
+    """Distance of a span from the data behind the model in service.
+
+    Each span is looked at once for each model: what was found is kept beside the
+    rounds, since a scheduler that a cron job starts would else run that part of
+    the chain at every look.
 
     Args:
         experiment: whose data it is.
         workspace: where its statistics are kept.
         progress: makes what is told of the run that takes them.
+        looks_only: never to run anything; what was not looked at yet says nothing.
     """
 
     def __init__(
-        self, experiment: Experiment, workspace: Workspace, progress: Callable[[], Progress]
+        self,
+        experiment: Experiment,
+        workspace: Workspace,
+        progress: Callable[[], Progress],
+        *,
+        looks_only: bool = False,
     ) -> None:
         self._experiment = experiment
         self._workspace = workspace
         self._progress = progress
-        self._known: dict[tuple[Span, str], Sequence[str] | None] = {}
+        self._looks_only = looks_only
+        self._path = workspace.root / "retraining" / experiment.name / "drift.json"
 
     def __call__(self, newest: Span, serving: RunView | None) -> Sequence[str] | None:
         if serving is None:
             return None
-        key = (newest, serving.run.run_id)
-        if key not in self._known:
-            self._known[key] = self._measure(newest, serving)
-        return self._known[key]
+        limits = self._experiment.retraining.drift.model_dump(mode="json")
+        key = json.dumps([list(newest), serving.run.run_id, limits], sort_keys=True)
+        with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+            kept = json.loads(self._path.read_text())
+            if kept["of"] == key:
+                return list(kept["moved"])
+        found = None if self._looks_only else self._measure(newest, serving)
+        if found is not None:
+            self._keep(json.dumps({"of": key, "moved": list(found)}))
+        return found
+
+    def _keep(self, text: str) -> None:
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        scratch = self._path.with_name(f".{self._path.name}.part")
+        scratch.write_text(text)
+        scratch.replace(self._path)
 
     def _measure(self, newest: Span, serving: RunView) -> Sequence[str] | None:
         before = serving.output("StatisticsGen", "statistics")

@@ -8,6 +8,8 @@ import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import kubernetes_validate
 import pytest
@@ -17,7 +19,7 @@ from components.serving.server.metrics import Metrics
 from pipelines import config
 from pipelines.cli.main import cli
 from pipelines.errors import ConfigError, HeadraceError, InputError
-from pipelines.retraining import assembly, feedback, watching
+from pipelines.retraining import assembly, feedback, observe, watching
 from pipelines.retraining.install import Dumper, Job, config_map, cron_job, systemd_unit
 from pipelines.retraining.ledger import Record
 from pipelines.retraining.notify import Notifier
@@ -269,3 +271,27 @@ def test_the_commands_say_what_is_missing(tmp_path, monkeypatch, capsys) -> None
     assert yaml.safe_load(Path("job.yaml").read_text())["kind"] == "CronJob"
     run("retrain", "install", "digits", "--systemd", "--set", "retraining.every=0 3 * * *")
     assert "ExecStart=" in capsys.readouterr().out
+
+
+def test_a_span_is_looked_at_once_for_each_model(workspace, monkeypatch) -> None:
+    raw = {"name": "trips", "data": {"path": "x-{SPAN}.csv"}, "model": {"family": "tabular"}}
+    measured: list[object] = []
+
+    def measure(self: object, newest: object, serving: object) -> list[str]:
+        measured.append(newest)
+        return ["it has moved"]
+
+    monkeypatch.setattr(observe.SpanDrift, "_measure", measure)
+
+    def look(span: int, run: str, *, looks_only: bool = False, **drift: float) -> object:
+        experiment = config.from_mapping({**raw, "retraining": {"drift": drift or {"default": 0.3}}})
+        serving: Any = SimpleNamespace(run=SimpleNamespace(run_id=run))
+        made = observe.SpanDrift(experiment, workspace, lambda: None, looks_only=looks_only)  # type: ignore[arg-type, return-value]
+        return made((span, 0), serving)
+
+    assert look(4, "run-1", looks_only=True) is None
+    assert [look(4, "run-1"), look(4, "run-1"), look(4, "run-1", looks_only=True)] == [["it has moved"]] * 3
+    assert measured == [(4, 0)]
+    for other in (look(5, "run-1"), look(5, "run-2"), look(5, "run-2", default=0.2)):
+        assert other == ["it has moved"]
+    assert len(measured) == 4
