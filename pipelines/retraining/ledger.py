@@ -28,6 +28,7 @@ from pipelines.workspace import Workspace
 Phase = Literal["training", "comparing", "pushing", "watching", "ended"]
 
 _SETUP = "setup.json"
+_LAST_NODES_S = 30.0
 
 
 @dataclass
@@ -165,9 +166,11 @@ class Ledger:
             WorkspaceError: another scheduler is at work.
         """
         self._folder.mkdir(parents=True, exist_ok=True)
+        # Nodes of a scheduler that was killed hold it a little longer.
+        wait_s = 0.0 if leases.holder_lives(self._folder) else _LAST_NODES_S
         with contextlib.ExitStack() as stack:
             try:
-                lease = stack.enter_context(leases.taken(self._folder, wait_s=0.0))
+                lease = stack.enter_context(leases.taken(self._folder, wait_s=wait_s))
             except WorkspaceError as error:
                 raise WorkspaceError(
                     f"Another scheduler retrains {self._experiment!r}",
