@@ -5,15 +5,16 @@
 # make endure the long tests of endurance: kills and edits by the hundred; hours
 # make audit  looks the locked packages up among known vulnerabilities; needs a network
 # make prove-rewriter   100 sabotaged candidates against the gate (WORKSPACE=workspace RUN=latest CASES=100)
-# make reference  writes docs/experiment.md and its schema
+# make reference  writes docs/reference/experiment.md and its schema
+# make docs   builds the documentation into build/docs; a dead link fails it
 # make lock   resolves requirements.lock anew
 # make profile-page RUN=FOLDER  serves the profiler's page of a traced run
 # make clean  removes .venv, caches and the default workspace
 SHELL := /bin/bash
 PYTHON_BIN := .venv/bin/python
-OUR_CODE := pipelines components modules tests bench tools setup.py
+OUR_CODE := pipelines components modules tests bench tools docs setup.py
 
-.PHONY: run test slow unit check format profile-page lock clean setup endure audit reference prove-rewriter
+.PHONY: run test slow unit check format profile-page lock clean setup endure audit reference docs prove-rewriter
 
 setup:
 	@tools/setup_venv.sh
@@ -35,7 +36,7 @@ endure: setup
 	$(PYTHON_BIN) -m tests.endure.kills --kills 200 --seed 1
 
 audit: setup
-	@tools/audit.sh
+	@$(PYTHON_BIN) -m tools.audit
 
 check: setup
 	$(PYTHON_BIN) -m ruff format --check $(OUR_CODE)
@@ -57,7 +58,11 @@ profile-page: setup
 
 reference: setup
 	$(PYTHON_BIN) -m pipelines.cli.main schema-file -o docs/experiment.schema.json
-	$(PYTHON_BIN) -m pipelines.cli.main schema-file --page -o docs/experiment.md
+	$(PYTHON_BIN) -m pipelines.cli.main schema-file --page -o docs/reference/experiment.md
+
+docs: setup
+	$(PYTHON_BIN) -m sphinx -q -W --keep-going -b html docs build/docs
+	@echo "build/docs/index.html"
 
 lock:
 	@tools/setup_venv.sh lock

@@ -65,11 +65,23 @@ REQUIRES = [
 EXTRAS = {
     "kubeflow": ["kfp>=2.16,<2.17", "kfp-kubernetes>=2.16,<2.17", "kubernetes-validate>=1.30,<2"],
     "onnx": ["onnx>=1.17,<2", "onnxruntime>=1.20,<2", "tf2onnx>=1.17,<2"],
-    # Object stores, for data and for pushed models (gcs is not in the lock).
+    # Object stores, for data and for pushed models.
     "s3": ["s3fs>=2024.6"],
     "gcs": ["gcsfs>=2024.6"],
+    # Traces of runs, sent by OTLP over HTTP.
+    "otel": ["opentelemetry-sdk>=1.30,<2", "opentelemetry-exporter-otlp-proto-http>=1.30,<2"],
     # Needs an NVIDIA GPU; not in the lock.
     "tensorrt": ["tensorrt>=10,<11", "onnx>=1.17,<2", "tf2onnx>=1.17,<2"],
+    # The site (`make docs`): a generator with a strict build, Markdown and notebooks in it, a theme that
+    # needs no network, commands from their parsers; what runs the notebook, and its pictures.
+    "docs": [
+        "sphinx>=8.2,<10",
+        "myst-nb>=1.3,<2",
+        "furo>=2025.9",
+        "sphinx-click>=6,<7",
+        "ipykernel>=6.29,<8",
+        "matplotlib>=3.9,<4",
+    ],
     "dev": [
         "ruff>=0.9,<1",
         "mypy>=1.14,<3",
@@ -85,6 +97,8 @@ EXTRAS = {
         "moto[s3]>=5,<6",
         "flask>=3,<4",
         "flask-cors>=5,<7",
+        # The fenced blocks of the docs as tests.
+        "sybil>=9,<11",
     ],
 }
 

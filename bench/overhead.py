@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench.common import Figure, interleaved, print_table, report
-from bench.ingestion import write_rows
+from bench.taxi_like import write_csv
 
 EPOCHS = 5
 CACHED_LIMIT_S, CACHED_LIMIT_MB = 5.0, 300.0
@@ -134,7 +134,7 @@ class Bench:
         figures = []
         for rows in (2_000,) if self.quick else (2_000, 20_000, 100_000):
             table = self.scratch / f"rows-{rows}.csv"
-            write_rows(table, rows)
+            write_csv(table, rows)
             experiment = self.scratch / f"rows-{rows}.yaml"
             experiment.write_text(_EXPERIMENT.format(path=table, epochs=EPOCHS))
             values = interleaved(

@@ -80,7 +80,19 @@ class Plan:
         left = [day for day in range(QUIET_FIRST, last) if day not in drifts]
         day = chance.sample(left, 10)
         killed, servers = sorted(day[4:6]), sorted(day[6:8])
-        return cls(days, *drifts, *day[:4], (killed[0], killed[1]), (servers[0], servers[1]), day[8], day[9])
+        return cls(
+            days,
+            covariate=drifts[0],
+            label=drifts[1],
+            late=day[0],
+            missing=day[1],
+            shuffled=day[2],
+            corrupt=day[3],
+            killed=(killed[0], killed[1]),
+            servers=(servers[0], servers[1]),
+            slow=day[8],
+            rollback=day[9],
+        )
 
 
 def span_of(day: int) -> int:

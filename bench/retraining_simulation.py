@@ -36,6 +36,7 @@ from pipelines import cleaning, config, operations
 from pipelines.retraining import assembly, feedback
 from pipelines.retraining.ledger import Ledger, Record
 from pipelines.retraining.scheduler import Scheduler
+from pipelines.telemetry.notices import DEBUG, Notice
 from pipelines.workspace import Workspace
 
 HOUR_S = 3600.0
@@ -139,7 +140,7 @@ class Simulation:
         if slow not in self._schedulers:
             settings = experiment(self.folder, self.server.url, slow=slow)
             self._schedulers[slow] = assembly.scheduler(
-                settings, self.workspace, self._tell, clock=lambda: self.now, sleep=self._sleep
+                settings, self.workspace, self._hear, clock=lambda: self.now, sleep=self._sleep
             )
         return self._schedulers[slow]
 
@@ -242,6 +243,10 @@ class Simulation:
             cleaning.clean(self.workspace, cleaning.Policy(keep_runs=3, keep_days=0.0), now)
         payload = sum(cleaning.size(path) for path in (self.workspace.artifacts, self.workspace.serving))
         self.journal.note("disk", day, payload=payload, all=cleaning.size(self.workspace.root))
+
+    def _hear(self, notice: Notice) -> None:
+        if notice.level != DEBUG:
+            self._tell(notice.message)
 
     def _tell(self, line: str) -> None:
         print(f"{datetime.fromtimestamp(self.now, UTC):%Y-%m-%d %H:%M} {line}", flush=True)

@@ -28,15 +28,17 @@ import numpy as np
 import tensorflow as tf
 
 from bench import common
-from modules.hparams import ScheduleHparams, TrainHparams
+from modules.hparams.train import ScheduleHparams, TrainHparams
 from modules.input_pipeline import TrainingStream
-from modules.training import assembly, fused_norm, optimizers, precision
+from modules.training import assembly, fused_norm, optimizers, precision, precision_trial
 from modules.training.session import Session, prepare
 from modules.training.steps import TrainSteps
 
 GOAL = ">= 1.5"
 BATCH = 64
 CLASSES = 10
+_LONG = 100_000
+"""Steps of a training that is worth choosing for."""
 
 
 @dataclass(frozen=True)
@@ -159,7 +161,9 @@ def ours(
 def compare(task: Task, rounds: int, *, quick: bool) -> list[common.Figure]:
     """All variants of one model in interleaved rounds."""
     with contextlib.ExitStack() as stack:
-        session = prepare(settings())
+        session = precision_trial.settle(
+            prepare(settings()), task.build, tf.constant(task.features[:BATCH]), _LONG
+        )
         measures = {"fit": keras_fit(task)}
         for jit in (False, True):
             measures[f"auto{'_xla' * jit}"] = ours(task, session, jit=jit, stack=stack)

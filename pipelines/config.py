@@ -137,10 +137,12 @@ def _find(experiment: str) -> Path:
         return path
     path = EXPERIMENTS / f"{experiment}.yaml"
     if not path.is_file():
+        own = Path(f"{experiment}.yaml")
+        known = f"{nearest(experiment, names())} A file of your own is named with its path."
         raise NotFoundError(
             f"There is no experiment {experiment!r}",
             place="experiments",
-            remedy=f"{nearest(experiment, names())} A file of your own is named with its path.",
+            remedy=f"Did you mean the file {own}?" if own.is_file() else known,
         )
     return path
 
@@ -179,9 +181,19 @@ def _override(raw: dict[str, Any], override: str) -> None:
         raise ConfigError(f"The value of {key!r} is not understood: {text!r}", place="--set") from error
 
 
+def _with_text_keys(value: Any) -> Any:
+    """YAML 1.1 reads a bare `on:`, as in `retry`, as the key true."""
+    if isinstance(value, Mapping):
+        names = {True: "on", False: "off"}
+        return {
+            names[key] if isinstance(key, bool) else key: _with_text_keys(item) for key, item in value.items()
+        }
+    return [_with_text_keys(item) for item in value] if isinstance(value, list) else value
+
+
 def _validate(raw: Mapping[str, Any], source: str, overrides: Sequence[str]) -> Experiment:
     try:
-        return Experiment.model_validate(raw)
+        return Experiment.model_validate(_with_text_keys(raw))
     except ValidationError as error:
         first = error.errors()[0]
         first["loc"] = _without_family(_without_kinds(first["loc"]))

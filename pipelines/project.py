@@ -86,7 +86,10 @@ def _experiment(name: str, source: str) -> str:
     model: dict[str, Any] = raw.setdefault("model", {})
     kept = {key: value for key, value in model.items() if key not in _NOT_OF_ITS_NETWORK}
     raw["model"] = {**kept, "name": _NETWORK}
-    head = f"# headrace run {name}.yaml     (in this folder)\n# All keys: headrace's docs/experiment.md.\n"
+    head = (
+        f"# headrace run {name}.yaml     (in this folder)\n"
+        "# All keys: headrace's docs/reference/experiment.md.\n"
+    )
     return head + yaml.safe_dump(raw, sort_keys=False, allow_unicode=True, width=100)
 
 

@@ -1,7 +1,7 @@
 """The experiment file for editors and readers: a JSON Schema, and a page, from the stages themselves.
 
     json_schema()       # as docs/experiment.schema.json has it
-    page()              # as docs/experiment.md has it
+    page()              # as docs/reference/experiment.md has it
 
 An editor that knows YAML completes and checks an experiment with the line
 `# yaml-language-server: $schema=.../docs/experiment.schema.json` at its top.
@@ -17,7 +17,7 @@ from typing import Any
 from pipelines.config import Experiment
 
 SCHEMA_FILE = Path("docs", "experiment.schema.json")
-PAGE_FILE = Path("docs", "experiment.md")
+PAGE_FILE = Path("docs", "reference", "experiment.md")
 
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 _BOUNDS = (
@@ -25,7 +25,6 @@ _BOUNDS = (
     ("exclusiveMinimum", "above"),
     ("maximum", "at most"),
     ("exclusiveMaximum", "below"),
-    ("pattern", "matches"),
 )
 
 
@@ -125,6 +124,8 @@ def _kind(field: Mapping[str, Any], parts: Mapping[str, Any]) -> str:
         values = field.get("additionalProperties")
         return f"name to {_kind(values, parts)}" if isinstance(values, dict) else "names to anything"
     bounds = [f"{word} {field[key]}" for key, word in _BOUNDS if key in field]
+    if "pattern" in field:
+        bounds.append(f"matches `{field['pattern']}`")
     kind = {"number": "number", "integer": "whole number", "string": "text", "boolean": "true or false"}
     return " ".join([kind.get(field.get("type", ""), field.get("type", "anything")), *bounds]).replace(
         "|", "\\|"

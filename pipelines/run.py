@@ -42,6 +42,7 @@ class Progress(Protocol):
     def planned(self, nodes: list[str]) -> None: ...
     def event(self, event: Event) -> None: ...
     def tick(self) -> None: ...
+    def ended(self, outcome: Outcome, error: errors.HeadraceError | None) -> None: ...
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,7 @@ class Outcome:
 
     Attributes:
         run_id: its id.
-        state: `complete`, `refused`.
+        state: `complete` or `refused`; while it is told, `failed` or `interrupted` too.
         seconds: from command to end.
         summary: what came of it.
     """
@@ -141,13 +142,14 @@ def carry_out(part: Part, progress: Progress, began: float) -> Outcome:
     progress.planned(compiling.planned(part.ir))
     state, error = _orchestrate(part, progress)
     run_id = part.folder.name
-    summary = _end(part.database, run_id, state, error)
+    summary, state = _end(part.database, run_id, state, error)
+    outcome = Outcome(run_id, state, time.time() - began, summary)
+    progress.ended(outcome, error)
     if summary.executed and part.database.is_file:
         backups.keep(part.database.path, time.time())
     if error is not None:
         raise error
-    final = lineage.REFUSED if summary.refusal else lineage.COMPLETE
-    return Outcome(run_id, final, time.time() - began, summary)
+    return outcome
 
 
 @contextlib.contextmanager
@@ -200,8 +202,10 @@ def _begin(
         add_indexes(database.path)
 
 
-def _end(database: Database, run_id: str, state: str, error: errors.HeadraceError | None) -> Summary:
-    """Records the end; executions that a dead process left running are marked as canceled."""
+def _end(
+    database: Database, run_id: str, state: str, error: errors.HeadraceError | None
+) -> tuple[Summary, str]:
+    """Records the end, and says how it ended; executions that were left running are marked as canceled."""
     with lineage.Store(database) as store:
         store.cancel_running(run_id)
         summary = summarize(store, run_id)
@@ -211,7 +215,7 @@ def _end(database: Database, run_id: str, state: str, error: errors.HeadraceErro
         if error is not None:
             details["error"] = {"headline": error.headline, "place": error.place, "remedy": error.remedy}
         store.end_run(run_id, state, time.time(), details)
-    return summary
+    return summary, state
 
 
 def _orchestrate(part: Part, progress: Progress) -> tuple[str, errors.HeadraceError | None]:

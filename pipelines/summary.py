@@ -7,6 +7,7 @@ summary.candidates, summary.accuracy, summary.pushed_version
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -28,6 +29,7 @@ class Summary:
 
     Attributes:
         examples: split -> number of examples.
+        classes: class -> number of examples in all splits; empty of a regression.
         bad_records: records that could not be used and were written aside.
         accuracy: of the servable on the test split, in [0, 1].
         baseline_accuracy: of the model it was compared with, or None.
@@ -56,6 +58,7 @@ class Summary:
     """
 
     examples: Mapping[str, int] = field(default_factory=dict)
+    classes: Mapping[str, int] = field(default_factory=dict)
     bad_records: int = 0
     accuracy: float | None = None
     baseline_accuracy: float | None = None
@@ -117,8 +120,17 @@ def _counts(node: NodeRecord | None) -> dict[str, Any]:
         return {}
     return {
         "examples": json.loads(str(artifact.properties["examples_per_split"])),
+        "classes": _classes(node),
         "bad_records": int(artifact.properties.get("bad_records", 0)),
     }
+
+
+def _classes(node: NodeRecord | None) -> dict[str, int]:
+    report = _json_of(_output(node, "report"), "report.json") or {}
+    total: Counter[str] = Counter()
+    for counts in report.get("counts", {}).values():
+        total.update(counts)
+    return dict(sorted(total.items()))
 
 
 def _rewrite(node: NodeRecord | None) -> dict[str, Any]:

@@ -162,7 +162,7 @@ class Train(Stage):
         "auto", description="auto measures both ways in runs long enough to pay for compiling."
     )
     fused_normalization: bool = Field(
-        True, description="One kernel for batch normalisation in training, instead of Keras's dozen."
+        True, description="Batch and layer normalisation in few passes in training, instead of Keras's dozen."
     )
     recompute: bool = Field(
         False, description="Activations are computed again in the backward pass: less memory, a third slower."

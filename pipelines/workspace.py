@@ -122,6 +122,11 @@ def new_run_id(experiment: str, now: datetime) -> str:
     return f"{experiment}-{now:%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
 
 
+def experiment_of(run_id: str) -> str:
+    """The experiment in a run's id."""
+    return run_id.rsplit("-", 3)[0]
+
+
 def default_root() -> str:
     """`HEADRACE_WORKSPACE`, else `workspace` in the current folder."""
     return os.environ.get("HEADRACE_WORKSPACE", "workspace")

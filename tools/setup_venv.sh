@@ -51,7 +51,8 @@ if [ "${1:-}" = lock ]; then
   fi
   say "resolving setup.py and requirements.in under overrides.txt"
   "$uv" pip compile --quiet --no-config --python-version 3.11 --generate-hashes --upgrade \
-    --extra dev --extra kubeflow --extra onnx --extra s3 --override overrides.txt \
+    --extra dev --extra docs --extra kubeflow --extra onnx --extra s3 --extra gcs --extra otel \
+    --override overrides.txt \
     --custom-compile-command 'make lock' --output-file requirements.lock setup.py requirements.in
   say "requirements.lock holds $(grep -c == requirements.lock) packages"
   exit 0
@@ -81,4 +82,4 @@ unset PYTHONDONTWRITEBYTECODE
 .venv/bin/uv pip sync --quiet --python .venv/bin/python --require-hashes --compile-bytecode requirements.lock
 .venv/bin/uv pip install --quiet --python .venv/bin/python --no-deps --no-build-isolation --compile-bytecode --editable .
 stamp > .venv/.headrace-stamp
-say "ready in $((SECONDS - began)) s"
+say "ready in $((SECONDS - began)) s; \`source .venv/bin/activate\` makes headrace a command of this shell"

@@ -26,6 +26,7 @@ from components.example_gen.readers import open_reader
 from components.example_gen.request import Request, Source
 from components.example_gen.sources import FileRecord, record_file
 from components.example_gen.split import splitter
+from components.example_gen.tables import MISSING_COLUMN
 
 Group = tuple[int, Sequence[tuple[int, Source]]]
 """Number of the group; numbers and sources."""
@@ -166,11 +167,13 @@ def _describe(source: Source, fault: Fault) -> tuple[str, str, str]:
     """Headline, place and remedy of a fault."""
     if isinstance(fault, _Unreadable) and fault.error is not None:
         return fault.error.headline, fault.error.place, fault.error.remedy
-    return (
-        f"A record cannot be used: {fault.reason}",
-        f"{source.path}, record {fault.number}",
-        "Mend or remove it, or set data.on_bad_record=quarantine (records are numbered from 0).",
-    )
+    remedy = "Mend or remove it, or set data.on_bad_record=quarantine (records are numbered from 0)."
+    if MISSING_COLUMN in fault.reason:
+        remedy = (
+            "Name the column with data.text or data.label. "
+            "Texts want model.family=text, other tables model.family=tabular."
+        )
+    return f"A record cannot be used: {fault.reason}", f"{source.path}, record {fault.number}", remedy
 
 
 class _Shards:

@@ -15,12 +15,15 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import tensorflow as tf
 from tfx_bsl.coders import example_coder
 
 from components.example_gen.batch import Batch, Fault
 from components.example_gen.request import FeatureRule, Request
 
 INT, FLOAT, STRING = "int", "float", "string"
+MISSING_COLUMN = "is missing; columns:"
+"""In the reason of a fault that all rows of a table share."""
 Kinds = Mapping[str, str]
 _ORDER = (INT, FLOAT, STRING)
 _ARROW = {INT: pa.int64(), FLOAT: pa.float32(), STRING: pa.large_binary()}
@@ -96,11 +99,21 @@ def to_examples(batch: pa.RecordBatch, kinds: Kinds, request: Request, first: in
     """
     names = [name for name in batch.schema.names if name not in request.exclude]
     lists = [_as_lists(batch.column(name), kinds.get(name, STRING)) for name in names]
-    encoded = example_coder.RecordBatchToExamples(pa.RecordBatch.from_arrays(lists, names))
+    encoded = _encode(pa.RecordBatch.from_arrays(lists, names))
     reasons = row_faults(batch, request.features)
     good = tuple((first + row, record) for row, record in enumerate(encoded) if row not in reasons)
     faults = tuple(Fault(first + row, reason, encoded[row]) for row, reason in sorted(reasons.items()))
     return Batch(good, faults)
+
+
+def _encode(lists: pa.RecordBatch) -> list[bytes]:
+    """Rows as serialized Examples, features in the order of their names.
+
+    tfx_bsl writes them in an order that differs from process to process; a
+    record's bytes are what it is split by.
+    """
+    encoded = example_coder.RecordBatchToExamples(lists)
+    return [tf.train.Example.FromString(record).SerializeToString(deterministic=True) for record in encoded]
 
 
 def row_faults(batch: pa.RecordBatch, rules: Sequence[FeatureRule]) -> dict[int, str]:
@@ -110,7 +123,7 @@ def row_faults(batch: pa.RecordBatch, rules: Sequence[FeatureRule]) -> dict[int,
         index = batch.schema.get_field_index(rule.name)
         if index < 0:
             columns = ", ".join(batch.schema.names)
-            reason = f"column {rule.name!r} is missing; columns: {columns}"
+            reason = f"column {rule.name!r} {MISSING_COLUMN} {columns}"
             return dict.fromkeys(range(batch.num_rows), reason)
         column = batch.column(index)
         for row in _rows(column.is_null()):

@@ -114,6 +114,9 @@ def _follow(root: Path, mirror: _Mirror) -> list[str]:
         _copy_configuration(folder, mirror)
         _copy(folder, mirror, current)
         done.append(f"version {current} copied to {mirror.url}")
+    elif current is not None:
+        # Put back in service by a rollback: a newer version's may lie there.
+        _copy_configuration(serving_root.folder_of(root, current) or root, mirror)
     for number in sorted(ours - set(serving_root.versions(root)), reverse=True):
         if number in there:
             _take_away(mirror, number)

@@ -6,6 +6,7 @@
     <root>/.staging/           copies under way
     <root>/.highest-version    so that no number is given twice
     <root>/.lock               held while a number is given or a folder moved
+    <root>/config.pbtxt        Triton's, of the version in service; also in each version's folder
 
     in_service(root)                                  # 7
     put_in_service(root, 6, "7 is slow", now)         # a few renames
@@ -29,6 +30,7 @@ from pathlib import Path
 from typing import Literal
 
 from components.errors import PushError
+from components.serving.triton import CONFIG_FILE
 
 Cause = Literal["rollback", "canary"]
 
@@ -98,7 +100,9 @@ def withdraw(root: Path, number: int, withdrawal: Withdrawal) -> Path:
         OSError: the root cannot be written.
     """
     with locked(root):
-        return _withdraw(root, number, withdrawal)
+        target = _withdraw(root, number, withdrawal)
+        _follow_configuration(root)
+        return target
 
 
 def put_in_service(
@@ -132,6 +136,7 @@ def put_in_service(
             _restore(root, number)
         for number in change.withdrawn:
             _withdraw(root, number, withdrawal)
+        _follow_configuration(root)
         return change
 
 
@@ -283,6 +288,14 @@ def _withdraw(root: Path, number: int, withdrawal: Withdrawal) -> Path:
     source.rename(target)
     _flush_both(root)
     return target
+
+
+def _follow_configuration(root: Path) -> None:
+    """Puts the configuration of the version in service where Triton looks for it: beside the versions."""
+    number = in_service(root)
+    own = None if number is None else _numbered(root)[number] / CONFIG_FILE
+    if own is not None and own.exists():
+        write_whole(root / CONFIG_FILE, own.read_text())
 
 
 def _restore(root: Path, number: int) -> None:

@@ -21,8 +21,8 @@ import tensorflow as tf
 import tensorflow_transform as tft
 
 from modules import contract, export, input_pipeline
-from modules.hparams import TrainHparams
-from modules.training import identity, splits, transfer, warm, workers
+from modules.hparams.train import TrainHparams
+from modules.training import identity, precision_trial, splits, transfer, warm, workers
 from modules.training.checkpoints import CheckpointStore, collect
 from modules.training.compression import Compression
 from modules.training.extensions import Extension
@@ -136,6 +136,7 @@ class Fitted:
         compression: what may be left to do to the model.
         store: of checkpoints, if any.
         report: what happened.
+        session: with the precision that was settled on.
     """
 
     model: keras.Model
@@ -144,6 +145,7 @@ class Fitted:
     compression: Compression
     store: CheckpointStore | None
     report: FitReport
+    session: Session
 
 
 def run(fn_args: FnArgs, run_fn: str, job: Job) -> None:
@@ -165,7 +167,7 @@ def run(fn_args: FnArgs, run_fn: str, job: Job) -> None:
     board_folder = fn_args.model_run_dir if job.train.tensorboard else ""
     done = fit(fn_args, job, session, board_folder=board_folder)
     if session.is_chief:
-        plain = _servable(done.model, session, lambda: done.task.build(len(done.names)))
+        plain = _servable(done.model, done.session, lambda: done.task.build(len(done.names)))
         served = done.compression.finish(done.task.finish(plain))
         _save(fn_args, served, done.names, done.task, done.report)
         if done.store is not None:
@@ -198,6 +200,7 @@ def fit(
     names = [] if task.regression else _class_names(transform)
     sources = _sources(fn_args, transform, task, names)
     loaded = splits.load(sources, train, augment=task.augment, work_folder=job.state_root)
+    session = _settled(session, task, names, loaded)
     with session.scope():
         model = task.build(len(names))
         last_epochs = task.stages[-1].epochs if task.stages else train.epochs
@@ -226,7 +229,20 @@ def fit(
         echo=echo,
     )
     report = replace(report, choices={**report.choices, **prepared, "input": loaded.record})
-    return Fitted(model, task, names, compression, store, report)
+    return Fitted(model, task, names, compression, store, report, session)
+
+
+def _settled(session: Session, task: Task, names: Sequence[str], loaded: splits.Loaded) -> Session:
+    if not session.precision.tentative:
+        return session
+    batch_size = session.hparams.batch_size
+    batches = input_pipeline.evaluation_batches(
+        loaded.pairs, batch_size=batch_size, batching=task.batching
+    ).take(1)
+    inputs = next(iter(batches))[0]
+    epochs = sum(stage.epochs for stage in task.stages) or session.hparams.epochs
+    steps = epochs * (sum(loaded.class_counts) // batch_size)
+    return precision_trial.settle(session, lambda: task.build(len(names)), inputs, steps)
 
 
 def _class_names(transform: tft.TFTransformOutput) -> list[str]:

@@ -35,7 +35,7 @@ from modules.training.session import Session
 from modules.training.signals import Terminated, TerminationFlag
 from modules.training.state import Keeper
 from modules.training.steps import EvalSteps, StepsResult, TrainSteps
-from modules.training.xla import XlaChooser
+from modules.training.xla import XlaChooser, unfit_for
 
 NOT_FINITE = "The loss or a gradient is not a finite number"
 """Headline of the one failure of a training that other hyperparameters may cure."""
@@ -283,6 +283,7 @@ class _Training:
             measure=not self._hparams.deterministic
             and self._session.placement.workers == 1
             and not self._plan.synchronized,
+            unfit=unfit_for(self._model, devices.describe()["device"]),
         )
 
     def _report(self, seconds: float) -> FitReport:

@@ -22,8 +22,7 @@ from modules.training import devices
 
 FLOAT32, FLOAT16, BFLOAT16 = "float32", "mixed_float16", "mixed_bfloat16"
 
-# Whole models were seen to gain more than these single operations, whose
-# casts are a larger part; without bf16 units they fall far below it.
+# Without real bf16 units these operations fall far below it.
 _WORTH_IT = 1.15
 # Of many short rounds the best is undisturbed even on a busy machine.
 _PROBE_ROUNDS = 25
@@ -31,17 +30,19 @@ _PROBE_ROUNDS = 25
 
 @dataclass(frozen=True)
 class PrecisionChoice:
-    """A Keras dtype policy, and why it was taken."""
+    """A Keras dtype policy, and why it was taken; `tentative` where the model itself has the last word."""
 
     policy: str
     reason: str
+    tentative: bool = False
 
 
 def choose(wanted: str, *, deterministic: bool) -> PrecisionChoice:
     """The policy for `wanted`: itself, or for `auto` what the device is good at.
 
     On a processor with bfloat16 units `auto` times a convolution and a matrix
-    product both ways, since units alone do not mean speed; a deterministic run
+    product both ways, since units alone do not mean speed. Where both gain, the
+    choice is still tentative: see `precision_trial`. A deterministic run
     decides nothing by timing and takes float32 there.
     """
     if wanted != "auto":
@@ -71,8 +72,12 @@ def _for_cpu(units: Sequence[str], *, deterministic: bool) -> PrecisionChoice:
         return PrecisionChoice(FLOAT32, "train.deterministic: nothing is chosen by timing")
     gains = {name: _gain(operation) for name, operation in _PROBES.items()}
     measured = ", ".join(f"{name} {gain:.2f} times" for name, gain in gains.items())
-    policy = BFLOAT16 if min(gains.values()) >= _WORTH_IT else FLOAT32
-    return PrecisionChoice(policy, f"{', '.join(units)}; speed of bfloat16 against float32: {measured}")
+    gained = min(gains.values()) >= _WORTH_IT
+    return PrecisionChoice(
+        BFLOAT16 if gained else FLOAT32,
+        f"{', '.join(units)}; speed of bfloat16 against float32: {measured}",
+        tentative=gained,
+    )
 
 
 def _convolution(dtype: tf.DType) -> Callable[[], tf.Tensor]:

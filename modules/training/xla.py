@@ -20,13 +20,23 @@ import statistics
 from collections.abc import Mapping
 from typing import Any
 
+import keras
+
 _TURNS = 3
 _MIN_TURN_S = 0.5
 _MIN_GAIN = 1.05
 _KEPT = 100
-# Compiling takes a few times as long as the first plain call, which traces;
-# XLA was seen to take off a quarter of a step's time at best.
-_COMPILE_PER_TRACE = 4.0
+_DEPTHWISE = (
+    keras.layers.DepthwiseConv1D,
+    keras.layers.DepthwiseConv2D,
+    keras.layers.SeparableConv1D,
+    keras.layers.SeparableConv2D,
+)
+# A first step that is this much slower is no noise: more of them would only cost.
+_HOPELESS = 1.5
+# Compiling was seen to take three to five times as long as the first plain call,
+# which traces; XLA to take off a quarter of a step's time at best.
+_COMPILE_PER_TRACE = 5.0
 _HOPED_SAVING = 0.25
 
 
@@ -40,6 +50,7 @@ class XlaChooser:
         remaining_steps: int,
         recorded: Mapping[str, Any] | None = None,
         measure: bool = True,
+        unfit: str = "",
     ) -> None:
         """Starts a choice.
 
@@ -48,6 +59,7 @@ class XlaChooser:
             remaining_steps: steps of the whole training that are still to come.
             recorded: what `record` gave in an earlier part of this training, which holds.
             measure: False where nothing may be chosen by timing.
+            unfit: of `unfit_for`: why `auto` does not try; empty where it does.
         """
         self._remaining = remaining_steps
         self._first_s: dict[bool, float] = {}
@@ -63,6 +75,8 @@ class XlaChooser:
             self.jit, self._reason = bool(recorded["xla"]), f"recorded earlier: {recorded['reason']}"
         elif not measure:
             self._reason = "nothing is chosen by timing here"
+        elif unfit:
+            self._reason = unfit
         else:
             self._reason, self._open = "still measuring", True
 
@@ -95,6 +109,10 @@ class XlaChooser:
         if self._open and jit != self.jit:
             return True  # an epoch's last, smaller batch, which is never compiled
         if self._open:
+            if jit and not self._turns[True] and self._slowdown() > _HOPELESS:
+                self._turns[True].append(seconds / steps)
+                self._close(False, f"a compiled step took {self._slowdown():.1f} times as long as without")
+                return True
             self._turn.append((steps, seconds))
             if sum(spent for _, spent in self._turn) >= _MIN_TURN_S:
                 self._end_turn(jit)
@@ -112,6 +130,9 @@ class XlaChooser:
             self._decide()
         else:
             self.jit = not jit
+
+    def _slowdown(self) -> float:
+        return self._latest_s[True] / statistics.median(self._turns[False])
 
     def _pays(self) -> bool:
         left_s = self._remaining * self._turns[False][0]
@@ -144,6 +165,20 @@ class XlaChooser:
 
 def _median_ms(seconds: list[float]) -> float | None:
     return round(1000 * statistics.median(seconds), 3) if seconds else None
+
+
+def unfit_for(model: keras.Model, device: str) -> str:
+    """Why compiling this model on this device (CPU, GPU or TPU) is not worth a trial; empty where it may be.
+
+    XLA makes plain loops of grouped convolutions on a processor: MobileNetV2's
+    step was measured at 20 times TensorFlow's own, after half a minute of compiling.
+    """
+    if device != "CPU":
+        return ""
+    for layer in model._flatten_layers():
+        if isinstance(layer, _DEPTHWISE) or getattr(layer, "groups", 1) not in (None, 1):
+            return f"XLA has no fast kernel on a processor for the grouped convolution of {layer.name}"
+    return ""
 
 
 def operation_in(message: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import click
 from pipelines.cli import names
 from pipelines.cli.options import workspace_option
 from pipelines.cli.screen import output_apart
+from pipelines.cli.watch import JSON, lines, log_format_option
 from pipelines.workspace import Workspace
 
 
@@ -44,7 +46,16 @@ from pipelines.workspace import Workspace
     help="More bad records than this fail even in quarantine.",
 )
 @click.option("--beam-arg", "beam_args", multiple=True, metavar="OPTION", help="A Beam option; repeatable.")
-def command(model: str, source: Path, output: Path, root: str, version: int | None, **settings: Any) -> None:
+@log_format_option
+def command(
+    model: str,
+    source: Path,
+    output: Path,
+    root: str,
+    version: int | None,
+    log_format: str,
+    **settings: Any,
+) -> None:
     """Run MODEL over the files at INPUT, and write what it says to the folder OUTPUT.
 
     INPUT is a file, or a folder of files of one kind: images, CSV files with a
@@ -58,6 +69,7 @@ def command(model: str, source: Path, output: Path, root: str, version: int | No
       headrace bulk intents questions.csv answers/ --column text --on-bad quarantine
     """
     from pipelines import bulk
+    from pipelines.telemetry.notices import Notice
 
     workspace = Workspace.open(root)
     request = bulk.Request(
@@ -72,8 +84,15 @@ def command(model: str, source: Path, output: Path, root: str, version: int | No
         beam_args=settings["beam_args"],
     )
     workspace.runs.mkdir(exist_ok=True)
-    with output_apart(workspace.runs / "bulk.log") as screen:
+    log = workspace.runs / "bulk.log"
+    about = {"model": model, "version": request.model.name, "output": str(output)}
+    with lines(log_format) as tell, output_apart(log) as screen:
+        screen.quiet = log_format == JSON
+        tell(Notice("bulk.begun", f"Answers of {model} to {source}", time.time(), facts=about))
         outcome = bulk.run(request)
+        counts = {"answered": outcome.answered, "bad": outcome.bad, "seconds": outcome.seconds}
+        ended = f"{outcome.answered} inputs answered"
+        tell(Notice("bulk.ended", ended, time.time(), facts={**about, **counts}))
         rate = outcome.answered / max(outcome.seconds, 1e-9)
         screen.print(
             f"Answered    {outcome.answered:,} inputs with version {request.model.name} of {model}; "

@@ -11,11 +11,13 @@ import click
 from pipelines import config
 from pipelines.cli.options import workspace_option
 from pipelines.cli.run import run_experiment
+from pipelines.cli.screen import console
+from pipelines.cli.watch import Watch, watch_options
 from pipelines.errors import NotFoundError
 from pipelines.lineage import query
 from pipelines.lineage.open import record_of
 from pipelines.lineage.view import view
-from pipelines.report import statistics
+from pipelines.report import data, statistics
 from pipelines.report.features import features
 from pipelines.report.write import write_page
 from pipelines.run import Options
@@ -34,22 +36,40 @@ def command() -> None:
 
 
 @command.command("check")
-@click.argument("path")
+@click.argument("path", metavar="PATH|EXPERIMENT.yaml")
 @click.option(
     "--set", "overrides", multiple=True, metavar="KEY=VALUE", help="As of headrace run; repeatable."
 )
 @workspace_option
-def check(path: str, overrides: tuple[str, ...], root: str) -> int:
-    """Read PATH, take statistics and look for anomalies; nothing is trained.
+@watch_options
+def check(path: str, overrides: tuple[str, ...], root: str, watch: Watch) -> int:
+    """Read PATH, or the data of an experiment's file; take statistics and look for anomalies.
+
+    Nothing is trained.
 
     \b
     Examples:
       headrace data check photos/
+      headrace data check cats.yaml
       headrace data check trips.csv --set model.family=tabular --set data.label=big_tip
     """
-    settings = config.from_mapping({"name": _name(path), "data": {"path": path}}, overrides)
+    if path.endswith((".yaml", ".yml")):
+        settings = config.load(path, overrides)
+    else:
+        settings = config.from_mapping({"name": _name(path), "data": {"path": path}}, overrides)
     workspace = Workspace.open(root, create=True)
-    return run_experiment(settings, workspace, Options(to_node="DataGate"), root)
+    code = run_experiment(settings, workspace, Options(to_node="DataGate"), root, watch)
+    _print_anomalies(workspace)
+    return code
+
+
+def _print_anomalies(workspace: Workspace) -> None:
+    """Of the latest run, which went through: those of kinds that stop nothing, or none."""
+    with record_of(workspace) as source:
+        seen = view(source, query.find_run(source, "latest"))
+    found = [f"{item.feature} ({item.split}): {item.text}" for item in data.anomalies(seen)]
+    for number, text in enumerate(found or ["none"]):
+        console().print(f"{'' if number else 'Anomalies':<12}{text}", highlight=False, soft_wrap=True)
 
 
 @command.command("stats")

@@ -4,7 +4,7 @@
     def command(output: str) -> None:
         show(rows, COLUMNS, output, empty="Nothing yet.")
 
-Keys are a promise: they are documented in docs/output.md, and a test holds
+Keys are a promise: they are documented in docs/reference/output.md, and a test holds
 them. JSON and CSV have bare values; tables round, shorten and colour them.
 """
 

@@ -15,11 +15,13 @@ from pipelines import reproduce
 from pipelines.cli.options import workspace_option
 from pipelines.cli.progress import ConsoleProgress
 from pipelines.cli.screen import console, output_apart
+from pipelines.cli.watch import Watch, telling, watch_options
 from pipelines.errors import InputError
 from pipelines.lineage import query
 from pipelines.lineage.open import record_of
 from pipelines.lineage.view import RunView, view
 from pipelines.run import Options, run
+from pipelines.telemetry.progress import Notices, Several
 from pipelines.workspace import Workspace
 
 
@@ -34,7 +36,8 @@ from pipelines.workspace import Workspace
     help="Workspace to run in, which stays; else a temporary one that is removed.",
 )
 @workspace_option
-def command(version: str, allow: bool, scratch: str | None, root: str) -> int:
+@watch_options
+def command(version: str, allow: bool, scratch: str | None, root: str, watch: Watch) -> int:
     """Run the chain that made MODEL@VERSION again, as it was recorded, and compare.
 
     \b
@@ -55,7 +58,7 @@ def command(version: str, allow: bool, scratch: str | None, root: str) -> int:
         found = reproduce.obstacles(asked, workspace)
         if found and not allow:
             raise _refusal(version, found)
-        rows = reproduce.compare(asked, _run(asked, workspace))
+        rows = reproduce.compare(asked, _run(asked, workspace, watch))
     for obstacle in found:
         click.echo(f"Not as it was: {_line(obstacle)}")
     console().print(_table(rows))
@@ -78,13 +81,17 @@ def _scratch(given: str | None) -> Iterator[Workspace]:
         yield Workspace.open(folder, create=True, private=True)
 
 
-def _run(asked: reproduce.Recalled, workspace: Workspace) -> RunView:
+def _run(asked: reproduce.Recalled, workspace: Workspace, watch: Watch) -> RunView:
     runner = asked.seen.run.details.get("runner", "local")
     options = Options(runner=runner, cache=False, beam_args=tuple(asked.experiment.beam.args))
-    with output_apart(workspace.runs / "headrace.log") as screen:
+    with (
+        telling(watch, workspace.runs / "telemetry.log") as tell,
+        output_apart(workspace.runs / "headrace.log") as screen,
+    ):
+        screen.quiet = watch.as_json
         progress = ConsoleProgress(screen)
         try:
-            outcome = run(asked.experiment, workspace, options, progress)
+            outcome = run(asked.experiment, workspace, options, Several(progress, Notices(tell)))
         finally:
             progress.close()
     with record_of(workspace) as source:

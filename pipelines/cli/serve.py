@@ -10,6 +10,7 @@ import click
 
 from components.errors import ServableError
 from components.serving.server.options import MODEL_SOURCES, Options, kind_of, to_bool
+from pipelines.cli.watch import VARIABLE
 from pipelines.errors import HeadraceError
 from pipelines.workspace import default_root
 
@@ -17,6 +18,7 @@ _SHORT_NAMES = {
     "model_root": "--model-root",
     "model_config_file": "--config",
     "rest_api_port": "--rest-port",
+    "log_format": "--log-format",
 }
 _METAVARS = {str: "TEXT", int: "INTEGER", float: "NUMBER", bool: "BOOLEAN"}
 
@@ -49,6 +51,7 @@ def _server_flags(function: Callable[..., Any]) -> Callable[..., Any]:
             show_default=item.default not in ("", False),
             metavar=_METAVARS[kind],
             help=item.metadata["help"],
+            envvar=VARIABLE if item.name == "log_format" else None,
             **settings,
         )(function)
     return function

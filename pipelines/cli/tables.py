@@ -12,12 +12,17 @@ from rich.table import Table
 
 from pipelines.summary import Summary
 
+_MAX_CLASSES = 12
+"""More of them are not listed by name."""
+
 
 def print_summary(console: Console, summary: Summary) -> None:
     """Examples per split, candidates, metric against baseline, and what was pushed."""
     if summary.examples:
         sizes = ", ".join(f"{count:,} {split}" for split, count in summary.examples.items())
         console.print(f"Examples    {sizes}", highlight=False)
+    if summary.classes:
+        console.print(f"Classes     {_classes_line(summary.classes)}", highlight=False, soft_wrap=True)
     if summary.bad_records:
         records = "1 record" if summary.bad_records == 1 else f"{summary.bad_records} records"
         console.print(
@@ -38,9 +43,17 @@ def print_summary(console: Console, summary: Summary) -> None:
         console.print(f"Validated   {_infra_line(summary.infra_figures)}", highlight=False, soft_wrap=True)
     if summary.infra_message:
         console.print(f"            not blessed: {summary.infra_message}", highlight=False, style="red")
-    console.print(f"Pushed      {_push_line(summary)}", highlight=False, soft_wrap=True)
+    if summary.chosen or summary.pushed_version or summary.refusal:
+        console.print(f"Pushed      {_push_line(summary)}", highlight=False, soft_wrap=True)
     if summary.in_service:
         console.print(f"In service  version {summary.in_service}", highlight=False)
+
+
+def _classes_line(classes: Mapping[str, int]) -> str:
+    if len(classes) <= _MAX_CLASSES:
+        return ", ".join(f"{name} {count:,}" for name, count in classes.items())
+    fewest = min(classes.items(), key=lambda item: item[1])
+    return f"{len(classes)}, of {fewest[1]:,} ({fewest[0]}) to {max(classes.values()):,} examples"
 
 
 def _metric_line(summary: Summary) -> str:

@@ -21,7 +21,7 @@ from components.serving import manifest
 from components.serving_pusher import root as serving_root
 from pipelines import config, operations, resuming, spans
 from pipelines.config import Experiment
-from pipelines.errors import InterruptedRunError, NodeFailedError
+from pipelines.errors import HeadraceError, InterruptedRunError, NodeFailedError
 from pipelines.inputs import SPLITS
 from pipelines.lineage import store as lineage
 from pipelines.lineage.store import Store
@@ -225,6 +225,9 @@ class _Telling:
 
     def tick(self) -> None:
         self._inner.tick()
+
+    def ended(self, outcome: Outcome, error: HeadraceError | None) -> None:
+        self._inner.ended(outcome, error)
 
     def close(self) -> None:
         close = getattr(self._inner, "close", None)

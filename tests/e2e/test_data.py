@@ -32,11 +32,22 @@ def test_a_folder_of_images_is_checked(headrace, photos, tmp_path) -> None:
     assert done.code == 0, done.err
     sizes = re.search(r"Examples +(\d+) test, (\d+) train, (\d+) validation", done.out)
     assert sizes and sum(map(int, sizes.groups())) == 60
+    assert re.search(r"Classes +cat 30, dog 30\n", done.out)
+    assert re.search(r"Anomalies +none\n", done.out)
+    assert "Pushed" not in done.out
     with Store(tmp_path / "metadata.db") as store:
         nodes = {node.node: node for node in store.nodes(store.find_run("latest").run_id)}
     report = json.loads(Path(nodes["ExampleGen"].outputs["report"][0].uri, "report.json").read_text())
     assert report["ignored"] == ["cat/notes.txt"]
     assert len(report["files"]) == 60
+
+
+def test_the_data_of_an_experiment_is_checked(headrace, photos, tmp_path) -> None:
+    (tmp_path / "pets.yaml").write_text(f"data: {{path: {photos}}}\n")
+    done = headrace("data", "check", "pets.yaml", "--workspace", str(tmp_path / "w"), cwd=tmp_path)
+    assert done.code == 0, done.err
+    assert done.out.startswith("Run pets-")
+    assert re.search(r"Classes +cat 30, dog 30\n", done.out)
 
 
 def test_bad_images_are_quarantined_and_counted(headrace, photos, tmp_path) -> None:

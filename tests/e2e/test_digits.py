@@ -25,8 +25,9 @@ from pipelines import api
 from pipelines.errors import NotFoundError
 from pipelines.lineage.store import Store
 from pipelines.summary import RESOLVERS
-from tests.components.serving.server.running_server import free_ports
 from tests.conftest import ROOT, SECRETS
+from tests.docs.pages import ON_DIGITS, name_of
+from tests.docs.shell import Shell, run_page
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.e2e
@@ -46,9 +47,6 @@ NODES = {
     "InfraValidator": {"blessing"},
     "Pusher": {"pushed_model"},
 }
-
-
-README_SNIPPETS = ("import tensorflow as tf\n\nmodel =", "headrace serve ", "import grpc\n")
 
 
 @pytest.fixture(scope="module")
@@ -78,6 +76,7 @@ def test_the_command_ends_well_and_sums_up(first, workspace) -> None:
     assert f"version 1 in {workspace}/serving/digits/1" in first.out
     assert "Nodes       11 executed, 0 cached" in first.out
     assert "Next        headrace show digits-" in first.out
+    assert f"            headrace serve --model-root {workspace}/serving" in first.out
 
 
 def test_library_chatter_stays_out_of_the_output(first) -> None:
@@ -119,57 +118,12 @@ print(json.dumps({{
     np.testing.assert_allclose(answer["sums"], 1.0, atol=1e-5)
 
 
-def test_the_snippets_of_the_readme(first, workspace, tmp_path) -> None:
-    """Shell and Python as they stand there, but for ports and places."""
-    scans = workspace / "artifacts/digits/ExampleGen/examples"
-    port, rest_port = free_ports()
-    (tmp_path / "headrace").write_text(f'#!/bin/sh\nexec {sys.executable} -m pipelines.cli.main "$@"\n')
-    (tmp_path / "headrace").chmod(0o755)
-    places = {"workspace/serving": str(workspace / "serving"), "8500": str(port), "8501": str(rest_port)}
-    saved_model, shell, client = (_snippet(text, places) for text in README_SNIPPETS)
-    find = f"""
-import glob
-import tensorflow as tf
-files = glob.glob({str(scans)!r} + "/*/Split-test/*")
-spec = {{name: tf.io.FixedLenFeature([], tf.string) for name in ("image", "label")}}
-parsed = (tf.io.parse_single_example(record, spec) for record in tf.data.TFRecordDataset(files, "GZIP"))
-open("seven.png", "wb").write(next(row["image"].numpy() for row in parsed if row["label"] == b"7"))
-"""
-    (tmp_path / "saved_model.py").write_text(
-        find
-        + saved_model
-        + "\nprint(answer['classes'][0][answer['scores'].numpy().argmax()].numpy().decode())\n"
-    )
-    (tmp_path / "client.py").write_text(client)
-    serve, rest = shell.split("\n", 1)
-    script = f"""
-python saved_model.py || exit 1
-{serve}
-server=$!
-trap 'kill $server' EXIT
-for i in $(seq 200); do curl -sf localhost:{rest_port}/v1/models/digits >/dev/null && break; sleep 0.5; done
-{rest}
-python client.py
-"""
-    bin_folders = f"{tmp_path}:{Path(sys.executable).parent}"
-    environment = {**os.environ, "PATH": f"{bin_folders}:{os.environ['PATH']}", "PYTHONPATH": str(ROOT)}
-    done = subprocess.run(
-        ["bash", "-c", script], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("7\n")
-    assert '"state": "AVAILABLE"' in done.stdout
-    assert '"predictions"' in done.stdout
-    assert "float_val" in done.stdout
-
-
-def _snippet(beginning: str, places: dict[str, str]) -> str:
-    """The fenced block of the README that begins so, with other places."""
-    blocks = re.findall(r"^```\w+\n(.*?)^```", (ROOT / "README.md").read_text(), re.DOTALL | re.MULTILINE)
-    (block,) = [block for block in blocks if block.startswith(beginning)]
-    for name, value in places.items():
-        block = block.replace(name, value)
-    return block
+@pytest.mark.parametrize("page", ON_DIGITS, ids=name_of)
+def test_the_commands_of_a_guide(first, workspace, tmp_path, page: Path) -> None:
+    """Shell and Python as they stand there, but for ports."""
+    (tmp_path / "workspace").symlink_to(workspace)
+    with Shell(tmp_path) as shell:
+        assert run_page(page, shell) > 0
 
 
 def test_metadata_holds_every_execution_and_artifact(nodes) -> None:
@@ -241,6 +195,22 @@ def test_identical_runs_execute_and_push_nothing(headrace, first, workspace, rep
     assert "Nodes       0 executed, 11 cached" in done.out
     assert "nothing new: this model was pushed before" in done.out
     assert sorted(path.name for path in (workspace / "serving/digits").glob("[0-9]*")) == ["1"]
+
+
+def test_a_watched_run_tells_what_happens_as_json(headrace, first, workspace) -> None:
+    watched = ("--log-format", "json", "--metrics-port", "0")
+    done = headrace("run", "digits", "--workspace", str(workspace), *watched)
+    assert (done.code, done.out) == (0, "")
+    lines = [json.loads(line) for line in done.err.splitlines()]
+    assert lines[0]["event"] == "metrics.listening"
+    assert lines[0]["url"].startswith("http://127.0.0.1:")
+    nodes = {line["node"]: line["state"] for line in lines if line["event"] == "node.ended"}
+    assert {name for name, state in nodes.items() if state == "cached"} == set(NODES) - set(RESOLVERS)
+    ended = lines[-1]
+    assert (ended["event"], ended["experiment"], ended["state"]) == ("run.ended", "digits", "complete")
+    assert ended["run"] == lines[1]["run"]
+    assert set(ended["cached"]) == set(NODES) - set(RESOLVERS)
+    assert (ended["executed"], ended["pushed"]) == ([], False)
 
 
 def test_a_changed_setting_runs_what_depends_on_it(headrace, first, workspace) -> None:
@@ -412,10 +382,9 @@ def test_its_model_from_python(first, workspace) -> None:
     run = api.Project(workspace).get(re.search(r"headrace show (\S+)", first.out).group(1))  # type: ignore[union-attr]
     records = read_split(str(run.artifact("ExampleGen", "examples")), "test", 357)
     said = run.model.predict(records)
-    truth = list(run.examples("test", 357).label.map(bytes.decode))
-    assert np.mean([a == b for a, b in zip(said, truth, strict=True)]) == pytest.approx(
-        run.metrics["accuracy"]
-    )
+    examples = run.examples("test", 357)
+    assert np.mean(said == examples.label) == pytest.approx(run.metrics["accuracy"])
+    np.testing.assert_array_equal(run.model.scores(examples), run.model.scores(records))
 
 
 def test_bulk_answers_as_the_model_was_evaluated(headrace, first, nodes, workspace, tmp_path) -> None:

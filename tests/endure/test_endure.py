@@ -26,7 +26,7 @@ def test_moments_are_drawn_by_the_seed() -> None:
 
 @pytest.mark.e2e
 def test_the_chain_survives_seeded_kills(headrace, tmp_path) -> None:
-    """The program, then a node, then the model server are killed; each time the run is resumed."""
+    """The program, a node and the model server are killed; each time the run is resumed."""
     rng = random.Random(2)
     undisturbed = kills.Chain(headrace, tmp_path / "undisturbed")
     undisturbed.run([])
@@ -36,12 +36,14 @@ def test_the_chain_survives_seeded_kills(headrace, tmp_path) -> None:
     chain = kills.Chain(headrace, tmp_path / "killed", reference)
     chain.run(
         [
-            kills.Moment("program", "ExampleGen", rng.uniform(0, 1)),
-            kills.Moment("program", "Trainer", rng.uniform(4, 9)),
-            kills.Moment("node", "Evaluator", rng.uniform(0, 5)),
+            kills.Moment("program", "ExampleGen", rng.uniform(0, 0.3)),
+            # Nothing else runs beside Transform, so it is surely there to be killed.
+            kills.Moment("node", "Transform", rng.uniform(0, 2)),
+            kills.Moment("program", "Trainer", rng.uniform(2, 5)),
             kills.Moment("server", "InfraValidator", 0.0),
             kills.Moment("program", "Pusher", rng.uniform(0, 0.5)),
         ]
     )
     assert chain.check() == []
-    assert len(chain.killed) >= 4  # the last may come too late
+    # The last may come too late, and so may a training's end come before its kill.
+    assert {moment.node for moment in chain.killed} >= {"ExampleGen", "Transform", "InfraValidator"}

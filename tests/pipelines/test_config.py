@@ -6,7 +6,9 @@ import re
 
 import pytest
 
-from modules import hparams
+from modules.hparams.families import field_names
+from modules.hparams.image import ImageModelHparams
+from modules.hparams.train import TrainHparams
 from pipelines import config, model_stages, train_stages
 from pipelines.errors import ConfigError, NotFoundError
 
@@ -131,9 +133,9 @@ def test_the_file_name_is_the_default_name(tmp_path) -> None:
 
 
 def test_settings_and_hyperparameters_have_the_same_names() -> None:
-    assert set(train_stages.Train.model_fields) == set(hparams.field_names(hparams.TrainHparams))
+    assert set(train_stages.Train.model_fields) == set(field_names(TrainHparams))
     model = set(model_stages.ImageModel.model_fields) - {"family"}
-    assert model == set(hparams.field_names(hparams.ImageModelHparams))
+    assert model == set(field_names(ImageModelHparams))
 
 
 @pytest.mark.parametrize(
@@ -161,3 +163,15 @@ def test_a_bare_on_or_off_is_the_word_and_not_a_truth_value() -> None:
     assert (train.xla, train.onednn, train.cache) == ("off", "on", "off")
     with pytest.raises(ConfigError, match="Input should be 'auto', 'memory', 'disk' or 'off'"):
         config.load("digits", ["train.cache=on"])
+
+
+def test_a_bare_on_is_the_key_that_it_looks_like(tmp_path) -> None:
+    (tmp_path / "cats.yaml").write_text("data: {path: a}\nretry: {Trainer: {count: 2, on: [crash]}}\n")
+    assert config.load(str(tmp_path / "cats.yaml")).retry["Trainer"].on == ["crash"]
+
+
+def test_a_file_that_was_named_without_its_ending(tmp_path, monkeypatch) -> None:
+    (tmp_path / "signs.yaml").write_text("data: {path: a}\n")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(NotFoundError, match=r"Did you mean the file signs\.yaml\?"):
+        config.load("signs")

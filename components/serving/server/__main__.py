@@ -2,10 +2,34 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
+import tempfile
+from collections.abc import Iterator
 
 from components.serving.server.options import Options, parse
+
+
+@contextlib.contextmanager
+def _native_start_kept() -> Iterator[None]:
+    """Keeps what TensorFlow's libraries write to stderr while they start; it is shown if they fail.
+
+    That is about units that this machine has not, such as a GPU, and no log level of theirs holds yet.
+    """
+    sys.stderr.flush()
+    saved = os.dup(2)
+    with tempfile.TemporaryFile() as kept:
+        os.dup2(kept.fileno(), 2)
+        try:
+            yield
+        except BaseException:
+            kept.seek(0)
+            os.write(saved, kept.read())
+            raise
+        finally:
+            os.dup2(saved, 2)
+            os.close(saved)
 
 
 def run(options: Options) -> None:
@@ -15,11 +39,20 @@ def run(options: Options) -> None:
         ServableError: a file, folder or port cannot be used, or the list of models is not valid.
     """
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+    with _native_start_kept():
+        import tensorflow as tf
+
+        tf.config.list_physical_devices()
     import asyncio
     import gc
     import logging
 
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    from components import logs
+
+    if options.log_format == "json":
+        logs.write_json_logs()
+    else:
+        logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     # Its loader for Sessions warns at every load that it is the old one.
     logging.getLogger("tensorflow").setLevel(logging.ERROR)
     logging.getLogger("uvicorn").setLevel(logging.WARNING)

@@ -22,6 +22,7 @@ from typing import Any
 import uvicorn
 
 from components.errors import ServableError
+from components.logs import extra
 from components.serving.server import grpc_api, loading, rest_api, text_protos, warmup
 from components.serving.server.loading import LoadSettings, Model
 from components.serving.server.manager import ModelManager, Retries, every, version_folders
@@ -115,7 +116,12 @@ class _Server:
         runner = _runner(options)
         log = _prediction_log(options)
         service = Service(
-            manager, runner, options.max_queued_requests, options.enable_signature_method_name_check, log
+            manager,
+            runner,
+            options.max_queued_requests,
+            options.enable_signature_method_name_check,
+            options.max_image_pixels,
+            log=log,
         )
         return cls(options, manager, runner, service, Metrics(), log)
 
@@ -282,11 +288,14 @@ async def serve(
         server.manager.set_labels()
         await server.open_ports(closing)
         polling = list(server.polling())
-        _log.info("gRPC on port %d, REST on port %d of %s", options.port, options.rest_api_port, options.host)
+        grpc_port, rest_port, host = options.port, options.rest_api_port, options.host
+        told = extra("server.listening", host=host, grpc_port=grpc_port, rest_port=rest_port)
+        _log.info("gRPC on port %d, REST on port %d of %s", grpc_port, rest_port, host, extra=told)
         if on_ready:
             on_ready()
         await stop.wait()
-        _log.info("Ending: requests under way are answered, no new ones are taken")
+        told = extra("server.ending")
+        _log.info("Ending: requests under way are answered, no new ones are taken", extra=told)
         for task in polling:
             task.cancel()
 

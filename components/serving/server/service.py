@@ -19,6 +19,7 @@ from tensorflow_serving.apis import (
     regression_pb2,
 )
 
+from components import images
 from components.serving.server import inference, text_protos
 from components.serving.server.loading import Call, Model
 from components.serving.server.manager import ModelManager, Version
@@ -50,6 +51,7 @@ class Service:
         runner: runs them.
         limit: requests under way at most; further ones get RESOURCE_EXHAUSTED.
         check_method: Classify and Regress insist on the signature's method name.
+        max_pixels: of an image in a request; 0 for no limit.
         log: takes a sample of the answers.
     """
 
@@ -59,6 +61,7 @@ class Service:
         runner: Runner,
         limit: int,
         check_method: bool = False,
+        max_pixels: int = images.MAX_PIXELS,
         log: PredictionLog | None = None,
     ) -> None:
         self._manager = manager
@@ -66,6 +69,7 @@ class Service:
         self._limit = limit
         self._check_method = check_method
         self._log = log
+        self._max_pixels = max_pixels
         self._under_way = 0
 
     async def predict(
@@ -176,6 +180,8 @@ class Service:
             raise RequestError(
                 Code.RESOURCE_EXHAUSTED, f"Too many requests: {self._limit} are waiting or running already"
             )
+        if self._max_pixels:
+            inference.check_images(call, self._max_pixels)
         self._under_way += 1
         try:
             arrays = await self._runner.run(_model(version), call)

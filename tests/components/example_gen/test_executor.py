@@ -116,6 +116,16 @@ def test_failing_names_the_first_bad_record_in_input_order(ingested, two_files, 
     assert "(3 bad records or files in all)" in caught.value.headline
 
 
+def test_a_column_of_another_name_is_answered_with_the_settings_that_name_it(ingested, tmp_path) -> None:
+    path = tmp_path / "rows.csv"
+    path.write_text("body,topic\nhello,greeting\n")
+    asked = request([path], format="csv", features=(FeatureRule("text", "text"),))
+    outcome, _ = ingested(asked)
+    with pytest.raises(DataError, match="column 'text' is missing; columns: body, topic") as caught:
+        executor.check_bad(outcome, asked)
+    assert "data.text" in caught.value.remedy
+
+
 def test_too_many_bad_records_fail_even_in_quarantine() -> None:
     outcome = Outcome({}, good=97, bad=3, first_bad=("headline", "place", "remedy"))
     executor.check_bad(outcome, request(on_bad_record="quarantine", max_bad_fraction=0.03))

@@ -180,3 +180,10 @@ def test_tritons_configuration_lies_beside_the_versions(source, url, tmp_path) -
     mirror.follow(root)
     there = files_at(url)
     assert there["config.pbtxt"] == there["1/config.pbtxt"] == b'backend: "onnxruntime"'
+    (source / "config.pbtxt").write_text('backend: "tensorrt"')
+    push.push(source, root, {})
+    mirror.follow(root)
+    assert files_at(url)["config.pbtxt"] == b'backend: "tensorrt"'
+    serving_root.put_in_service(root, 1, serving_root.Withdrawal("rollback", "slow", 5.0))
+    mirror.follow(root)
+    assert files_at(url)["config.pbtxt"] == b'backend: "onnxruntime"'

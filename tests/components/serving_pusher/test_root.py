@@ -31,6 +31,22 @@ def test_an_older_version_goes_in_service_and_nothing_is_lost(root) -> None:
     assert folder is not None and (folder / "saved_model.pb").read_text() == "5"
 
 
+def test_tritons_configuration_is_that_of_the_version_in_service(root) -> None:
+    for number in serving_root.versions(root):
+        (root / str(number) / "config.pbtxt").write_text(f"# {number}")
+    for target in (2, 1, 5, 3):
+        serving_root.put_in_service(root, target, ROLLBACK)
+        assert (root / "config.pbtxt").read_text() == f"# {target}"
+    serving_root.withdraw(root, 3, WRONG)
+    assert (root / "config.pbtxt").read_text() == "# 2"
+
+
+def test_a_configuration_of_the_users_own_is_left_alone(root) -> None:
+    (root / "config.pbtxt").write_text("own")
+    serving_root.put_in_service(root, 1, ROLLBACK)
+    assert (root / "config.pbtxt").read_text() == "own"
+
+
 def test_rolling_forward_undoes_all_rollbacks_below_it(root) -> None:
     serving_root.put_in_service(root, 3, ROLLBACK)
     serving_root.put_in_service(root, 1, ROLLBACK)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import keras
 import pytest
 
-from modules.training.xla import XlaChooser, operation_in
+from modules.training.xla import XlaChooser, operation_in, unfit_for
 
 
 def drive(chooser: XlaChooser, plain_s: float, compiled_s: float, calls: int = 100) -> None:
@@ -22,6 +23,27 @@ def test_auto_keeps_the_faster(compiled_s: float, jit: bool) -> None:
     record = chooser.record()
     assert (chooser.measuring, record["xla"]) == (False, jit)
     assert (record["plain_step_ms"], record["xla_step_ms"]) == (500.0, pytest.approx(compiled_s * 1000))
+
+
+def test_a_hopeless_first_step_ends_the_trial() -> None:
+    chooser = XlaChooser("auto", remaining_steps=10_000)
+    drive(chooser, 0.5, 8.0, calls=6)
+    record = chooser.record()
+    assert (chooser.measuring, record["xla"], record["xla_step_ms"]) == (False, False, 8000.0)
+    assert "16.0 times as long" in record["reason"]
+
+
+def test_grouped_convolutions_are_not_tried_on_a_processor() -> None:
+    inputs = keras.Input((8, 8, 4))
+    plain = keras.Model(inputs, keras.layers.Conv2D(4, 3)(inputs))
+    separable = keras.Model(inputs, keras.layers.SeparableConv2D(4, 3, name="narrow")(inputs))
+    grouped = keras.Model(inputs, keras.layers.Conv2D(4, 3, groups=2)(inputs))
+    assert unfit_for(plain, "CPU") == unfit_for(separable, "GPU") == ""
+    assert "narrow" in unfit_for(separable, "CPU")
+    assert unfit_for(grouped, "CPU")
+    chooser = XlaChooser("auto", remaining_steps=10_000, unfit="no kernel")
+    assert (chooser.jit, chooser.measuring, chooser.record()["reason"]) == (False, False, "no kernel")
+    assert XlaChooser("on", remaining_steps=10, unfit="no kernel").jit
 
 
 def test_short_trainings_do_not_compile() -> None:

@@ -54,7 +54,8 @@ def test_nothing_to_list(capsys) -> None:
 
 
 @pytest.mark.parametrize(
-    "line", [line for line in (ROOT / "docs/output.md").read_text().splitlines() if line.startswith("| `")]
+    "line",
+    [line for line in (ROOT / "docs/reference/output.md").read_text().splitlines() if line.startswith("| `")],
 )
 def test_keys_are_those_that_are_documented(line: str) -> None:
     command, keys = line.strip("|").split("|")

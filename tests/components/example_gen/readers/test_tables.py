@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import fastavro
@@ -18,9 +19,8 @@ from components.example_gen.request import FeatureRule, Request, Source, SplitPl
 PLAN = SplitPlan("hash", (("train", 6), ("validation", 2), ("test", 2)))
 
 
-def read(paths, data_format: str, rules=(), exclude=(), **options: str):
-    """All rows as {feature: value or None}, and all faults as (number, reason)."""
-    request = Request(
+def request_for(paths, data_format: str, rules=(), exclude=(), **options: str) -> Request:
+    return Request(
         sources=tuple(Source(str(path)) for path in ([paths] if isinstance(paths, Path) else paths)),
         format=data_format,
         split=PLAN,
@@ -29,6 +29,11 @@ def read(paths, data_format: str, rules=(), exclude=(), **options: str):
         exclude=exclude,
         options=options,
     )
+
+
+def read(paths, data_format: str, rules=(), exclude=(), **options: str):
+    """All rows as {feature: value or None}, and all faults as (number, reason)."""
+    request = request_for(paths, data_format, rules, exclude, **options)
     reader = open_reader(request, column_kinds(request))
     rows, faults = [], []
     for source in request.sources:
@@ -67,6 +72,17 @@ def test_types_quotes_commas_lines_and_missing_cells(write) -> None:
         {"id": 3, "price": 1000.0, "note": b'two\nlines "quoted"'},
         {"id": None, "price": 7.0, "note": None},
     ]
+
+
+def test_records_have_their_features_in_order(write) -> None:
+    """A coder that orders them anew in each process would split a file by hash anew in each run."""
+    names = [f"column_{number:02}" for number in range(12)]
+    path = write(",".join(reversed(names)) + "\n" + ",".join(["x"] * len(names)) + "\n")
+    request = request_for(path, "csv")
+    (batch,) = open_reader(request, column_kinds(request))(request.sources[0])
+    ((_, record),) = batch.records
+    found = re.findall(rb"column_\d+", record)
+    assert found == sorted(name.encode() for name in names)
 
 
 def test_a_byte_order_mark_is_no_part_of_the_first_name(write) -> None:

@@ -1,0 +1,70 @@
+"""Precision decided by timing the model that is to be trained."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from modules.hparams.train import TrainHparams
+from modules.training import precision_trial
+from modules.training.precision import PrecisionChoice
+from modules.training.session import Session, prepare
+
+INPUTS = tf.ones((4, 3))
+
+
+def _build() -> keras.Model:
+    inputs = keras.Input((3,))
+    hidden = keras.layers.Dense(5, "relu")(inputs)
+    return keras.Model(inputs, keras.layers.Dense(2, "softmax", dtype="float32")(hidden))
+
+
+@pytest.fixture
+def session() -> Session:
+    made = prepare(TrainHparams(precision="float32"), environment={})
+    return replace(made, precision=PrecisionChoice("mixed_bfloat16", "has units", tentative=True))
+
+
+@pytest.mark.parametrize(("best", "policy"), [([0.02, 0.01], "mixed_bfloat16"), ([0.0102, 0.01], "float32")])
+def test_the_faster_is_taken(
+    best: list[float], policy: str, session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(precision_trial, "_best_of_turns", lambda runs: best)
+    settled = precision_trial.settle(session, _build, INPUTS, steps=10**9)
+    assert settled.precision.policy == policy
+    assert not settled.precision.tentative
+    assert f"float32 {1000 * best[0]:.1f} ms, bfloat16 10.0 ms" in settled.precision.reason
+
+
+def test_both_are_really_timed(session: Session) -> None:
+    settled = precision_trial.settle(session, _build, INPUTS, steps=10**9)
+    assert "this model's gradients" in settled.precision.reason
+
+
+def test_a_short_training_stays_in_float32(session: Session) -> None:
+    settled = precision_trial.settle(session, _build, INPUTS, steps=1)
+    assert settled.precision.policy == "float32"
+    assert "too short" in settled.precision.reason
+
+
+def test_the_model_is_the_same_as_without_a_trial(session: Session) -> None:
+    def made() -> keras.Model:
+        keras.utils.set_random_seed(session.hparams.seed)
+        return _build()
+
+    keras.utils.clear_session(free_memory=False)
+    expected = made()
+    precision_trial.settle(session, _build, INPUTS, steps=10**9)
+    model = _build()
+    assert [v.path for v in model.variables] == [v.path for v in expected.variables]
+    for variable, other in zip(model.variables, expected.variables, strict=True):
+        np.testing.assert_array_equal(variable.numpy(), other.numpy())
+
+
+def test_what_is_not_tentative_is_left_alone(session: Session) -> None:
+    sure = replace(session, precision=PrecisionChoice("mixed_float16", "set"))
+    assert precision_trial.settle(sure, _build, INPUTS, steps=10**9) is sure
