@@ -208,7 +208,8 @@ def kills(found: Found) -> Iterable[Required]:
 
 def rollbacks(found: Found) -> Iterable[Required]:
     with record_of(found.workspace) as source:
-        switches = source.switches(MODEL)
+        # A push that a killed scheduler did not record is none.
+        switches = [item for item in source.switches(MODEL) if not item.reason.startswith("pushed by ")]
     answers = found.journal.answers()
     seconds = [_answered_after(switch.at, switch.version, answers) for switch in switches]
     slowest = max(seconds, default=math.inf)
