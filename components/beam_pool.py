@@ -12,12 +12,15 @@ from __future__ import annotations
 
 import argparse
 import multiprocessing
+import shutil
 import signal
 import sys
+import tempfile
 import threading
 from collections.abc import Sequence
 from concurrent import futures
 from multiprocessing.process import BaseProcess
+from pathlib import Path
 from typing import Any
 
 import grpc
@@ -46,24 +49,28 @@ class Pool(beam_fn_api_pb2_grpc.BeamFnExternalWorkerPoolServicer):
     def __init__(self, preloaded: Sequence[str] = PRELOADED) -> None:
         self._context = multiprocessing.get_context("forkserver")
         self._context.set_forkserver_preload(list(preloaded))
-        self._workers: dict[str, BaseProcess] = {}
+        self._workers: dict[str, tuple[BaseProcess, Path]] = {}
+        # A worker that is ended cannot tidy up after itself.
+        self._folder = Path(tempfile.mkdtemp(prefix="headrace-pool-"))
         self._lock = threading.Lock()
 
     def StartWorker(self, request: Any, context: Any) -> Any:
         """Starts a worker; an error goes into the answer, as Beam asks for it."""
+        folder = Path(tempfile.mkdtemp(dir=self._folder))
         call = beam_boot.Call(
             request.worker_id,
             request.provision_endpoint.url or request.control_endpoint.url,
             request.control_endpoint.url,
             request.logging_endpoint.url,
             request.artifact_endpoint.url,
+            str(folder),
         )
         try:
             worker = self._context.Process(target=beam_boot.work, args=(call,), daemon=True)
             with self._lock:
                 self._reap()
                 worker.start()
-                self._workers[request.worker_id] = worker
+                self._workers[request.worker_id] = worker, folder
         except Exception as error:
             return beam_fn_api_pb2.StartWorkerResponse(error=f"{type(error).__name__}: {error}")
         print(f"worker {request.worker_id} started, process {worker.pid}", flush=True)
@@ -74,7 +81,7 @@ class Pool(beam_fn_api_pb2_grpc.BeamFnExternalWorkerPoolServicer):
         with self._lock:
             worker = self._workers.pop(request.worker_id, None)
         if worker is not None:
-            _end(worker)
+            _end(*worker)
         return beam_fn_api_pb2.StopWorkerResponse()
 
     def close(self) -> None:
@@ -82,18 +89,23 @@ class Pool(beam_fn_api_pb2_grpc.BeamFnExternalWorkerPoolServicer):
         with self._lock:
             workers, self._workers = list(self._workers.values()), {}
         for worker in workers:
-            _end(worker)
+            _end(*worker)
+        shutil.rmtree(self._folder, ignore_errors=True)
 
     def _reap(self) -> None:
-        self._workers = {name: worker for name, worker in self._workers.items() if worker.is_alive()}
+        for name, (worker, folder) in list(self._workers.items()):
+            if not worker.is_alive():
+                del self._workers[name]
+                shutil.rmtree(folder, ignore_errors=True)
 
 
-def _end(worker: BaseProcess) -> None:
+def _end(worker: BaseProcess, folder: Path) -> None:
     worker.terminate()
     worker.join(_STOP_S)
     if worker.is_alive():
         worker.kill()
         worker.join()
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 def serve(port: int, host: str = "127.0.0.1", preloaded: Sequence[str] = PRELOADED) -> tuple[Pool, Any, int]:

@@ -24,6 +24,7 @@ from components.serving.servable import Servable
 from modules import contract
 from pipelines import engines
 from pipelines.beam_stage import Beam
+from pipelines.engines import sizing
 from pipelines.errors import EngineError, HeadraceError, InputError, NotFoundError, nearest
 
 MANIFEST = "manifest.json"
@@ -93,7 +94,8 @@ def run(request: Request) -> Outcome:
     _check_output(request.output)
     request.output.parent.mkdir(parents=True, exist_ok=True)
     parent = request.output.absolute().parent
-    size = sum(Path(file).stat().st_size for file in found.files)
+    sizes = [sizing.size_of(file) for file in found.files]
+    size = None if None in sizes else sum(filter(None, sizes))
     beam_args = [*engines.for_folder(request.beam, parent, size), *request.beam.args, *request.beam_args]
     staged = Path(tempfile.mkdtemp(dir=parent, prefix=f".{request.output.name}-"))
     try:

@@ -38,7 +38,8 @@ class Data(Stage):
     )
     path: str | None = Field(
         None,
-        description="A file, a folder, or a glob; {SPAN}, {VERSION}, {YYYY}, {MM} and {DD} name spans.",
+        description="A file, a folder, or a glob, here or at an address (s3://, gs://, https://); {SPAN}, "
+        "{VERSION}, {YYYY}, {MM} and {DD} name spans.",
     )
     format: Literal["auto", "tfrecord", "csv", "tsv", "parquet", "avro", "jsonl", "images"] = Field(
         "auto", description="auto: by the files' endings."
@@ -58,6 +59,9 @@ class Data(Stage):
         1,
         description="So many spans up to that one are read; with 2 or more the newest is the test split (a "
         "first one alone is split like any data).",
+    )
+    skip_spans: list[int] = Field(
+        [], description="Spans that are left out of a window; retraining leaves out those that were bad."
     )
     on_bad_record: Literal["fail", "quarantine"] = Field(
         "fail", description="quarantine: bad records are written aside with their reasons, and counted."

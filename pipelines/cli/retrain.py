@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from pipelines import config
+from pipelines import config, remote
 from pipelines.cli import names
 from pipelines.cli.groups import default_to
-from pipelines.cli.listing import Column, output_option, print_json, show
+from pipelines.cli.listing import Column, output_option, show
 from pipelines.cli.options import workspace_option
 from pipelines.cli.screen import output_apart
 from pipelines.cli.watch import Watch, telling, watch_options
@@ -44,6 +44,12 @@ COLUMNS = (
     Column("reason"),
     Column("detail"),
 )
+
+STATUS = tuple(
+    Column(key)
+    for key in ("experiment", "scheduler", "round", "phase", "failures", "next", "reason", "until")
+)
+EXPLAINED = (*COLUMNS, Column("run"), Column("spans"), Column("phase"))
 
 set_option = click.option(
     "--set", "overrides", multiple=True, metavar="KEY=VALUE", help="As of headrace run; repeatable."
@@ -92,7 +98,7 @@ def run_command(
 
     \b
     Example:
-      headrace retrain trips.yaml --on-new-span --every "0 3 * * *"
+      headrace retrain run trips.yaml --on-new-span --every "0 3 * * *"
     """
     settings = _load(experiment, overrides, every=every, on_new_span=on_new_span, on_drift=on_drift)
     if not once and not _has_trigger(settings):
@@ -170,7 +176,7 @@ def status(experiment: str, overrides: tuple[str, ...], root: str, output: str) 
         for key, value in row.items():
             click.echo(f"{key:<12}{'' if value is None else value}")
     else:
-        show([row], [Column(key) for key in row], output)
+        show([row], STATUS, output)
 
 
 @command.command("history")
@@ -209,9 +215,8 @@ def explain(experiment: str, round_name: str, root: str, output: str) -> None:
         )
     record = records[name]
     if output != "table":
-        print_json(
-            {**_row(record), "run": record.run_id or None, "spans": record.spans, "phase": record.phase}
-        )
+        told = {"run": record.run_id or None, "spans": record.spans, "phase": record.phase}
+        show([{**_row(record), **told}], EXPLAINED, output)
         return
     spans = ", ".join(f"{span}{f' v{version}' if version else ''}" for span, version in record.spans)
     lines = {
@@ -273,21 +278,30 @@ def install(
     Examples:
       headrace retrain install trips.yaml --systemd -o ~/.config/systemd/user/headrace-retrain-trips.service
       headrace retrain install trips.yaml --kubernetes --image registry/headrace:1 -o cronjob.yaml
+
+    For Kubernetes the experiment's file goes along; --workspace is where the
+    volume is mounted, and data has to lie where the pods find it under the path
+    that the experiment names.
     """
     import yaml
 
-    from pipelines.retraining.install import Job, cron_job, systemd_unit
+    from pipelines.retraining import ticks
+    from pipelines.retraining.install import Dumper, Job, config_map, cron_job, systemd_unit
 
     settings = _load(experiment, overrides)
     notify = settings.retraining.notify
     variables = [notify.webhook_env] if notify and notify.webhook_env else []
     place = Path(root).expanduser().absolute()
-    job = Job(_named(experiment), place, overrides, variables)
+    named = _named(experiment)
+    source = Path(named).read_text() if Path(named).is_absolute() else ""
+    job = Job(named, place, overrides, variables, source)
     if kind == "kubernetes":
         if not image:
             raise ConfigError("--kubernetes needs an image", remedy="--image registry/headrace:1")
+        ticks.check(look, "--look")
         made = cron_job(job, image=image, claim=claim, schedule=look, zone=settings.retraining.timezone)
-        text = yaml.safe_dump(made, sort_keys=False)
+        documents = [item for item in (config_map(job), made) if item is not None]
+        text = yaml.dump_all(documents, Dumper=Dumper, sort_keys=False)
     elif kind == "systemd":
         if not _has_trigger(settings):
             raise ConfigError(
@@ -304,7 +318,9 @@ def install(
 def _named(experiment: str) -> str:
     """A file by its whole path, since the unit may be started from elsewhere."""
     path = Path(experiment)
-    return str(path.absolute()) if path.suffix in (".yaml", ".yml") else experiment
+    if remote.is_remote(experiment):
+        return experiment
+    return str(path.absolute()) if path.is_file() else experiment
 
 
 def _write(target: Path | None, text: str) -> None:
@@ -337,7 +353,8 @@ def _load(
 
 def _has_trigger(settings: config.Experiment) -> bool:
     told = settings.retraining
-    return bool(told.every or told.on_new_span or told.on_drift or told.max_age_days or told.live)
+    causes = (told.every, told.on_new_span, told.on_drift, told.predictions, told.live, told.max_age_days)
+    return any(causes)
 
 
 def _ledger(experiment: str, root: str) -> Any:

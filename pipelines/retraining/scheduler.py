@@ -17,6 +17,7 @@ from typing import Any
 from pipelines import recovery
 from pipelines.config import Experiment
 from pipelines.errors import WorkspaceError
+from pipelines.remote_failures import UnreachableError
 from pipelines.retraining import observe, policy, rounds
 from pipelines.retraining.ledger import Ledger, Record
 from pipelines.retraining.policy import Decision
@@ -52,6 +53,7 @@ class Scheduler:
         tell: takes what is decided and what comes of it.
         clock: seconds since the epoch.
         sleep: waits for so many seconds.
+        predictions: how far those of the version in service have moved.
     """
 
     experiment: Experiment
@@ -62,6 +64,7 @@ class Scheduler:
     tell: Tell
     clock: Callable[[], float] = time.time
     sleep: Callable[[float], None] = time.sleep
+    predictions: observe.Predictions = observe.ignore_predictions
 
     @property
     def ledger(self) -> Ledger:
@@ -70,7 +73,9 @@ class Scheduler:
     def look(self) -> Decision:
         """What would be done now; nothing is changed."""
         now = self.clock()
-        state = observe.observe(self.experiment, self.workspace, self.ledger, self.drift, now)
+        state = observe.observe(
+            self.experiment, self.workspace, self.ledger, self.drift, self.predictions, now
+        )
         return policy.decide(self.experiment.retraining, state, now)
 
     def once(self) -> Step:
@@ -106,7 +111,7 @@ class Scheduler:
         while True:
             try:
                 decision = self.once().decision
-            except WorkspaceError as error:
+            except (WorkspaceError, UnreachableError) as error:
                 decision = Decision("wait", f"{error.headline} [{error.place}]", until=self.clock() + 60.0)
             if decision.action != "wait":
                 said = ""

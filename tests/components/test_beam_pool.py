@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tempfile
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -25,7 +26,9 @@ def settings(tmp_path_factory) -> Iterator[Beam]:
     job_port = service.start_grpc_server(0)
     pool, server, port = beam_pool.serve(0, preloaded=["apache_beam.runners.worker.sdk_worker_main"])
     yield Beam(runner="portable", job_endpoint=f"localhost:{job_port}", pool=f"localhost:{port}")
+    (made,) = Path(tempfile.gettempdir()).glob(f"headrace-pool-*{pool._folder.name[-8:]}")
     pool.close()
+    assert not made.exists()
     server.stop(grace=None)
     service.stop()
 

@@ -23,11 +23,14 @@ import uvicorn
 
 from components.errors import ServableError
 from components.logs import extra
+from components.serving import signature
 from components.serving.server import grpc_api, loading, rest_api, text_protos, warmup
 from components.serving.server.loading import LoadSettings, Model
 from components.serving.server.manager import ModelManager, Retries, every, version_folders
 from components.serving.server.metrics import Metrics
 from components.serving.server.options import Options
+from components.serving.server.prediction_log import PredictionLog
+from components.serving.server.prediction_log import Settings as LogSettings
 from components.serving.server.running import BatchingRunner, DirectRunner, Runner
 from components.serving.server.service import Service
 from components.serving.server.status import RequestError
@@ -40,12 +43,23 @@ _KEEP_ALIVE_SECONDS = 75
 close a connection while a request is on its way."""
 
 
-def load_and_warm(folder: Path, settings: LoadSettings, warm_up: bool) -> Model:
+def load_and_warm(
+    folder: Path, settings: LoadSettings, warm_up: bool, public_key: Path | None = None
+) -> Model:
     """Loads the version in `folder` and sends it its warm-up requests.
 
+    Args:
+        folder: a version.
+        settings: how it is loaded.
+        warm_up: whether it is sent its warm-up requests.
+        public_key: of who must have signed it; None for anybody.
+
     Raises:
+        ServableError: it was not signed with that key, or is not as it was signed.
         Exception: whatever loading or the first failing request raises.
     """
+    if public_key is not None:
+        signature.verify(folder, public_key)
     model = loading.load(folder, settings)
     try:
         if warm_up:
@@ -73,6 +87,15 @@ def configured_models(options: Options) -> list[ModelConfig]:
     return [ModelConfig(path.name, path, text_protos.latest(1)) for path in found]
 
 
+def _public_key(options: Options) -> Path | None:
+    """The key that versions must be signed with; looked at now, so that a wrong one ends the start."""
+    if not options.require_signature:
+        return None
+    path = Path(options.require_signature).expanduser().absolute()
+    signature.check_public_key(path)
+    return path
+
+
 def _folder(path: str) -> Path:
     folder = Path(path).expanduser().absolute()
     if not folder.is_dir():
@@ -95,6 +118,7 @@ class _Server:
     runner: Runner
     service: Service
     metrics: Metrics
+    log: PredictionLog | None
 
     @classmethod
     def build(cls, options: Options) -> _Server:
@@ -102,6 +126,7 @@ class _Server:
             load_and_warm,
             settings=LoadSettings(tuple(options.saved_model_tags.split(",")), options.prefer_tflite_model),
             warm_up=options.enable_model_warmup,
+            public_key=_public_key(options),
         )
         manager = ModelManager(
             configured_models(options),
@@ -111,14 +136,16 @@ class _Server:
             labels_anywhere=options.allow_version_labels_for_unavailable_models,
         )
         runner = _runner(options)
+        log = _prediction_log(options)
         service = Service(
             manager,
             runner,
             options.max_queued_requests,
             options.enable_signature_method_name_check,
             options.max_image_pixels,
+            log=log,
         )
-        return cls(options, manager, runner, service, Metrics())
+        return cls(options, manager, runner, service, Metrics(), log)
 
     def polling(self) -> Iterator[asyncio.Task[None]]:
         """The tasks that watch version folders and, where asked for, the list of models."""
@@ -235,6 +262,14 @@ def _runner(options: Options) -> Runner:
     return DirectRunner(options.tensorflow_session_parallelism or os.cpu_count() or 1)
 
 
+def _prediction_log(options: Options) -> PredictionLog | None:
+    if not options.prediction_log:
+        return None
+    folder = Path(options.prediction_log).expanduser().absolute()
+    share, room = options.prediction_log_share, options.prediction_log_max_bytes
+    return PredictionLog(LogSettings(folder, share, room, options.prediction_log_inputs))
+
+
 def _metrics_path(options: Options) -> str | None:
     if options.monitoring_config_file:
         return text_protos.read_metrics_path(Path(options.monitoring_config_file))
@@ -266,6 +301,8 @@ async def serve(
     server = _Server.build(options)
     stop = stop or _set_by_signals()
     async with contextlib.AsyncExitStack() as closing:
+        if server.log is not None:
+            closing.callback(server.log.close)
         closing.callback(server.runner.close)
         closing.push_async_callback(server.manager.close)
         if await _ended_first(server.manager.reconcile(), stop):
