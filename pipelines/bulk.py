@@ -94,7 +94,7 @@ def run(request: Request) -> Outcome:
     _check_output(request.output)
     request.output.parent.mkdir(parents=True, exist_ok=True)
     parent = request.output.absolute().parent
-    sizes = [sizing.size_of(file) for file in found.files]
+    sizes = [sizing.size_of(str(file)) for file in found.files]
     size = None if None in sizes else sum(filter(None, sizes))
     beam_args = [*engines.for_folder(request.beam, parent, size), *request.beam.args, *request.beam_args]
     staged = Path(tempfile.mkdtemp(dir=parent, prefix=f".{request.output.name}-"))
