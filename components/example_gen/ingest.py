@@ -168,14 +168,17 @@ def _describe(source: Source, fault: Fault) -> tuple[str, str, str]:
     if isinstance(fault, _Unreadable) and fault.error is not None:
         place = fault.error.place.replace(source.path, origins.name(source.path))
         return fault.error.headline, place, fault.error.remedy
-    remedy = "Mend or remove it, or set data.on_bad_record=quarantine (records are numbered from 0)."
-    if MISSING_COLUMN in fault.reason:
-        remedy = (
+    place = f"{origins.name(source.path)}, record {fault.number}"
+    return f"A record cannot be used: {fault.reason}", place, _remedy(fault.reason)
+
+
+def _remedy(reason: str) -> str:
+    if MISSING_COLUMN in reason:
+        return (
             "Name the column with data.text or data.label. "
             "Texts want model.family=text, other tables model.family=tabular."
         )
-    place = f"{origins.name(source.path)}, record {fault.number}"
-    return f"A record cannot be used: {fault.reason}", place, remedy
+    return "Mend or remove it, or set data.on_bad_record=quarantine (records are numbered from 0)."
 
 
 class _Shards:

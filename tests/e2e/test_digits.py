@@ -123,8 +123,7 @@ print(json.dumps({{
 @pytest.mark.parametrize("page", ON_DIGITS, ids=name_of)
 def test_the_commands_of_a_guide(first, workspace, tmp_path, page: Path) -> None:
     """Shell and Python as they stand there, but for ports."""
-    (tmp_path / "workspace").symlink_to(workspace)
-    with Shell(tmp_path) as shell:
+    with Shell(tmp_path, workspace) as shell:
         assert run_page(page, shell) > 0
 
 
