@@ -17,7 +17,7 @@ from components.challenge import compare
 from components.errors import ServableError
 from components.serving import manifest
 from components.serving_pusher import root as serving_root
-from pipelines import config, operations, resuming, spans
+from pipelines import config, operations, remote, resuming, spans
 from pipelines.config import Experiment
 from pipelines.errors import HeadraceError, InterruptedRunError, NodeFailedError
 from pipelines.inputs import SPLITS
@@ -53,7 +53,7 @@ class LocalChain:
         self._root = workspace.serving_root(experiment.model_name)
 
     def spans(self) -> list[Span]:
-        pattern = str(Path(self._experiment.data.path or "").expanduser())
+        pattern = remote.expanded(self._experiment.data.path or "")
         if not spans.has_spans(pattern):
             return []
         data = self._experiment.data

@@ -59,6 +59,7 @@ class Options:
     )
     monitoring_config_file: str = _flag("", "Text protobuf (MonitoringConfig) that enables metrics.")
     enable_metrics: bool = _flag(False, "Metrics without a monitoring_config_file, on the usual path.")
+    require_signature: str = _flag("", "PEM file of a public key: only versions that it signed are loaded.")
     log_format: str = _flag("text", "Of the log on standard error: text, or json (an object a line).")
     shutdown_grace_seconds: float = _flag(30.0, "After SIGTERM requests under way have so long to finish.")
 
