@@ -36,7 +36,7 @@ endure: setup
 	$(PYTHON_BIN) -m tests.endure.kills --kills 200 --seed 1
 
 audit: setup
-	@tools/audit.sh
+	@$(PYTHON_BIN) -m tools.audit
 
 check: setup
 	$(PYTHON_BIN) -m ruff format --check $(OUR_CODE)

@@ -132,7 +132,7 @@ def build(name: str, scale: Scale, pixels: Any) -> Any:
     """A network by its name here."""
     if name == "encoder":
         return encoder(scale)
-    from modules.hparams import ImageModelHparams
+    from modules.hparams.image import ImageModelHparams
     from modules.image import model as image_model
 
     hparams = ImageModelHparams("ResNet50", scale.pixels, scale.pixels, 3, (), 1, 0.1)
@@ -186,7 +186,7 @@ def train(step: Step, scale: Scale, folder: str) -> Measured:
     import numpy as np
     import tensorflow as tf
 
-    from modules.hparams import ScheduleHparams, TrainHparams
+    from modules.hparams.train import ScheduleHparams, TrainHparams
     from modules.input_pipeline import TrainingStream
     from modules.training import loop
     from modules.training.session import in_float32, prepare

@@ -100,7 +100,7 @@ def our_input(patterns: Sequence[str], count: int, side: int) -> Speed:
     """Batches as a trainer gets them, without cache and augmentation."""
     import tensorflow as tf
 
-    from modules.hparams import TrainHparams
+    from modules.hparams.train import TrainHparams
     from modules.image.decode import decode_image
     from modules.training import splits
 

@@ -31,7 +31,7 @@ EMBEDDING, HIDDEN, DROPOUT = 8, (64, 32), 0.1
 
 def split_of(frame: pd.DataFrame) -> np.ndarray:
     """0 to 9 by a hash of the row: 0 to 5 train, 6 and 7 validation, 8 and 9 test."""
-    rows = frame.astype(str).agg("|".join, axis=1)
+    rows = frame.astype("string").fillna("").agg("|".join, axis=1)
     return np.array([hashlib.md5(row.encode()).digest()[0] % 10 for row in rows])
 
 

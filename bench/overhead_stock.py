@@ -14,6 +14,7 @@ import sys
 from pathlib import Path
 
 import tensorflow_model_analysis as tfma
+from tensorflow_model_analysis.proto import config_pb2
 from tfx import v1 as tfx
 from tfx.proto import example_gen_pb2
 
@@ -111,7 +112,7 @@ def _eval_config() -> tfma.EvalConfig:
                 ]
             ),
             tfma.MetricsSpec(
-                binarize=tfma.BinarizationOptions(class_ids={"values": list(range(10))}),
+                binarize=config_pb2.BinarizationOptions(class_ids={"values": list(range(10))}),
                 metrics=[tfma.MetricConfig(class_name="BinaryAccuracy")],
             ),
         ],

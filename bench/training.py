@@ -28,7 +28,7 @@ import numpy as np
 import tensorflow as tf
 
 from bench import common
-from modules.hparams import ScheduleHparams, TrainHparams
+from modules.hparams.train import ScheduleHparams, TrainHparams
 from modules.input_pipeline import TrainingStream
 from modules.training import assembly, fused_norm, optimizers, precision, precision_trial
 from modules.training.session import Session, prepare

@@ -25,7 +25,9 @@ from components.rewriter.base import Contract
 from components.rewriter.component import Rewriter
 from components.serving_pusher.component import Pusher
 from modules import contract as names
-from modules import hparams
+from modules.hparams.families import field_names
+from modules.hparams.image import ImageInputHparams
+from modules.hparams.tabular import TabularInputHparams, TabularModelHparams
 from pipelines import evaluation, fingerprint, inputs, teachers, text_family, user_code
 from pipelines.config import Experiment
 from pipelines.errors import InputError
@@ -164,9 +166,9 @@ def _inputs(experiment: Experiment) -> dict[str, Any]:
     if model.family == "text":
         return text_family.transform_config(experiment, model)
     if model.family == "tabular":
-        names = set(hparams.field_names(hparams.TabularInputHparams)) - {"label_feature"}
+        names = set(field_names(TabularInputHparams)) - {"label_feature"}
         return {"label_feature": data.label, **model.model_dump(include=names)}
-    told = hparams.ImageInputHparams(data.image, data.label, model.height, model.width, model.channels)
+    told = ImageInputHparams(data.image, data.label, model.height, model.width, model.channels)
     return asdict(told)
 
 
@@ -176,7 +178,7 @@ def _hparams(experiment: Experiment) -> dict[str, Any]:
     if model.family == "text":
         return text_family.trainer_config(experiment, model)
     if model.family == "tabular":
-        names = set(hparams.field_names(hparams.TabularModelHparams))
+        names = set(field_names(TabularModelHparams))
         if evaluation.is_regression(experiment) and train["loss"] in CLASS_LOSSES:
             train["loss"] = "mse"
         return {"inputs": _inputs(experiment), "model": model.model_dump(include=names), "train": train}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from modules.hparams import CLASSIFICATION, REGRESSION
+from modules.hparams.tabular import CLASSIFICATION, REGRESSION
 from pipelines.config import Experiment
 
 CANDIDATE = "candidate"

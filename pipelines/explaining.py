@@ -16,10 +16,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pipelines import backups, compiling, digests, fingerprint, plans
+from pipelines import compiling, digests, fingerprint, plans
 from pipelines.compiling import Options
 from pipelines.config import Experiment
-from pipelines.errors import WorkspaceError
+from pipelines.lineage import copying
 from pipelines.lineage import store as lineage
 from pipelines.lineage.database import Database
 from pipelines.lineage.store import NodeRecord, Store
@@ -65,7 +65,7 @@ def explain(
     ir = compiling.for_run(template, _RUN_ID)
     with tempfile.TemporaryDirectory(prefix="headrace-") as scratch:
         files = RunFiles(Path(scratch), Database(Path(scratch, "metadata.db")))
-        _copy(workspace.database, files.database.path)
+        copying.copy_to_file(workspace.database, files.database.path)
         # Whatever TFX makes for executions goes there too; it is no part of a key.
         ir.runtime_spec.pipeline_root.field_value.string_value = scratch
         found = cached.looked_up(ir, files, (), lambda: None)
@@ -74,22 +74,6 @@ def explain(
         with Store(files.database) as store:
             history = _History(store, experiment, workspace, template)
             return [_verdict(item.pipeline_node, found, history) for item in ir.nodes]
-
-
-def _copy(database: Database, target: Path) -> None:
-    """Copies the record, so that looking leaves no trace.
-
-    Raises:
-        WorkspaceError: it is on a server, and cannot be copied.
-    """
-    if not database.is_file:
-        raise WorkspaceError(
-            "What the cache would do can be explained for a record in a file alone",
-            place=database.name,
-            remedy="headrace run takes from the cache what it can, and headrace diff says what changed.",
-        )
-    if database.path.exists():
-        backups.copy(database.path, target)
 
 
 class _History:

@@ -87,12 +87,24 @@ def _named_in_text(text: str) -> list[str]:
     return []
 
 
-def hardware() -> list[str]:
-    """What of this machine changes results: the names of its GPUs, by which precision,
-    strategy and kernels are chosen. Asks no driver."""
-    paths = sorted(Path("/proc/driver/nvidia/gpus").glob("*/information"))
+CPU_BFLOAT16_FLAGS = ("amx_bf16", "avx512_bf16")
+"""As `modules.training.devices` looks for them, by which it chooses a precision."""
+
+
+def hardware(proc: Path = Path("/proc")) -> list[str]:
+    """What of this machine changes results: the names of its GPUs and the bfloat16 units of its
+    processor, by which precision, strategy and kernels are chosen. Asks no driver.
+
+    Args:
+        proc: where Linux tells of both; elsewhere there is nothing to tell.
+    """
+    paths = sorted(proc.glob("driver/nvidia/gpus/*/information"))
     lines = [line for path in paths for line in path.read_text(errors="replace").splitlines()]
-    return [line.partition(":")[2].strip() for line in lines if line.startswith("Model:")]
+    gpus = [line.partition(":")[2].strip() for line in lines if line.startswith("Model:")]
+    info = proc / "cpuinfo"
+    flags = info.read_text(errors="replace").splitlines() if info.exists() else []
+    known = next((line.split() for line in flags if line.startswith("flags")), [])
+    return [*gpus, *(flag for flag in CPU_BFLOAT16_FLAGS if flag in known)]
 
 
 def _find(name: str) -> Path | None:

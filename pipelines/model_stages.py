@@ -7,7 +7,8 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
 
-from modules.hparams import IMAGE_NETWORKS, KERAS_NETWORKS, TABULAR_NETWORKS
+from modules.hparams.image import IMAGE_NETWORKS, KERAS_NETWORKS
+from modules.hparams.tabular import TABULAR_NETWORKS
 from pipelines.errors import nearest
 from pipelines.stage import Stage
 from pipelines.text_stages import TextModel

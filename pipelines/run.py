@@ -6,6 +6,7 @@ outcome = run(experiment, workspace, options, progress)
 from __future__ import annotations
 
 import contextlib
+import logging
 import signal
 import time
 from collections.abc import Callable, Collection, Iterator
@@ -14,13 +15,15 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Protocol
 
-from pipelines import backups, compiling, digests, errors, fingerprint, leases, plans, recovery
+from pipelines import backups, compiling, digests, errors, fingerprint, leases, plans, recovery, remote
+from pipelines.cards import card
 from pipelines.compiling import RUNNERS as RUNNERS
 from pipelines.compiling import Options as Options
 from pipelines.config import Experiment, to_json
 from pipelines.lineage import record
 from pipelines.lineage import store as lineage
 from pipelines.lineage.database import Database
+from pipelines.lineage.source import model_of
 from pipelines.lineage.sqlite import add_indexes
 from pipelines.runners import cached
 from pipelines.runners.events import FAILED, RETRYING, Event, EventLog
@@ -42,6 +45,7 @@ class Progress(Protocol):
     def planned(self, nodes: list[str]) -> None: ...
     def event(self, event: Event) -> None: ...
     def tick(self) -> None: ...
+    def ended(self, outcome: Outcome, error: errors.HeadraceError | None) -> None: ...
 
 
 @dataclass(frozen=True)
@@ -50,7 +54,7 @@ class Outcome:
 
     Attributes:
         run_id: its id.
-        state: `complete`, `refused`.
+        state: `complete` or `refused`; while it is told, `failed` or `interrupted` too.
         seconds: from command to end.
         summary: what came of it.
     """
@@ -100,13 +104,14 @@ def template_of(
 ) -> tuple[str, Any]:
     """The compiled pipeline and its key: kept from an earlier run, else compiled, which imports TFX."""
     digests.remember_in(workspace.root)
-    key = plans.key_of(experiment, workspace, cache=options.cache)
-    kept = plans.load(workspace, key)
-    if kept is not None:
-        return key, kept
-    loading()
-    template = compiling.compile_template(experiment, workspace, cache=options.cache)
-    return key, plans.save(workspace, key, template)
+    with remote.held():
+        key = plans.key_of(experiment, workspace, cache=options.cache)
+        kept = plans.load(workspace, key)
+        if kept is not None:
+            return key, kept
+        loading()
+        template = compiling.compile_template(experiment, workspace, cache=options.cache)
+        return key, plans.save(workspace, key, template)
 
 
 @dataclass(frozen=True)
@@ -141,13 +146,16 @@ def carry_out(part: Part, progress: Progress, began: float) -> Outcome:
     progress.planned(compiling.planned(part.ir))
     state, error = _orchestrate(part, progress)
     run_id = part.folder.name
-    summary = _end(part.database, run_id, state, error)
+    summary, state = _end(part.database, run_id, state, error)
+    outcome = Outcome(run_id, state, time.time() - began, summary)
+    progress.ended(outcome, error)
     if summary.executed and part.database.is_file:
         backups.keep(part.database.path, time.time())
     if error is not None:
         raise error
-    final = lineage.REFUSED if summary.refusal else lineage.COMPLETE
-    return Outcome(run_id, final, time.time() - began, summary)
+    if summary.pushed_now:
+        _keep_card(Workspace.open(part.folder.parents[1]), summary)
+    return outcome
 
 
 @contextlib.contextmanager
@@ -162,6 +170,14 @@ def interruptible() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGTERM, before)
+
+
+def _keep_card(workspace: Workspace, summary: Summary) -> None:
+    """Writes the card of what was pushed; a run that pushed has done so, card or not."""
+    try:
+        card.keep(workspace, model_of(summary.pushed_to), summary.pushed_version)
+    except errors.HeadraceError as error:
+        logging.getLogger(__name__).warning("The model card was not written: %s", error)
 
 
 def _waits(ir: Any) -> dict[str, list[str]]:
@@ -200,8 +216,10 @@ def _begin(
         add_indexes(database.path)
 
 
-def _end(database: Database, run_id: str, state: str, error: errors.HeadraceError | None) -> Summary:
-    """Records the end; executions that a dead process left running are marked as canceled."""
+def _end(
+    database: Database, run_id: str, state: str, error: errors.HeadraceError | None
+) -> tuple[Summary, str]:
+    """Records the end, and says how it ended; executions that were left running are marked as canceled."""
     with lineage.Store(database) as store:
         store.cancel_running(run_id)
         summary = summarize(store, run_id)
@@ -211,7 +229,7 @@ def _end(database: Database, run_id: str, state: str, error: errors.HeadraceErro
         if error is not None:
             details["error"] = {"headline": error.headline, "place": error.place, "remedy": error.remedy}
         store.end_run(run_id, state, time.time(), details)
-    return summary
+    return summary, state
 
 
 def _orchestrate(part: Part, progress: Progress) -> tuple[str, errors.HeadraceError | None]:

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 
+from pipelines import remote
 from pipelines.errors import ConfigError, InputError
 
 _FIELDS = {
@@ -30,11 +31,11 @@ _EPOCH = date(1970, 1, 1)
 
 @dataclass(frozen=True, order=True)
 class SpanFile:
-    """A file or folder of one span and version (0 where the pattern names none)."""
+    """A file or folder of one span and version (0 where the pattern names none); a path or an address."""
 
     span: int
     version: int
-    path: Path
+    path: str
 
 
 def has_spans(pattern: str) -> bool:
@@ -47,18 +48,22 @@ def find(pattern: str) -> list[SpanFile]:
 
     Raises:
         ConfigError: the pattern has a version but no span, or a part of a date.
+        InputError: what lies elsewhere cannot be listed.
     """
     _check(pattern)
     expression = _expression(pattern)
     as_glob = re.sub("|".join(map(re.escape, _FIELDS)), "*", pattern)
     found = []
-    for name in glob.glob(as_glob, recursive=True):
+    for name in remote.listed(as_glob) if remote.is_remote(pattern) else _here(as_glob):
         match = expression.fullmatch(name)
         if match:
-            found.append(
-                SpanFile(_span(match), int(match.groupdict().get("version") or 0), Path(name).absolute())
-            )
+            path = name if remote.is_remote(name) else str(Path(name).absolute())
+            found.append(SpanFile(_span(match), int(match.groupdict().get("version") or 0), path))
     return sorted(found)
+
+
+def _here(pattern: str) -> list[str]:
+    return glob.glob(pattern, recursive=True)
 
 
 def _check(pattern: str) -> None:

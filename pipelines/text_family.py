@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from modules import hparams
+from modules.hparams.families import field_names
+from modules.hparams.text import TextInputHparams, TextModelHparams
 from pipelines import inputs
 from pipelines.config import Experiment
 from pipelines.errors import InputError
@@ -22,7 +23,7 @@ def transform_config(experiment: Experiment, model: TextModel) -> dict[str, Any]
         InputError: published weights are not there.
     """
     data = experiment.data
-    names = set(hparams.field_names(hparams.TextInputHparams)) & set(TextModel.model_fields)
+    names = set(field_names(TextInputHparams)) & set(TextModel.model_fields)
     told = {
         **model.model_dump(include=names),
         "text_feature": data.text,
@@ -43,7 +44,7 @@ def trainer_config(experiment: Experiment, model: TextModel) -> dict[str, Any]:
     Raises:
         InputError: published weights are not there.
     """
-    names = set(hparams.field_names(hparams.TextModelHparams))
+    names = set(field_names(TextModelHparams))
     told = model.model_dump(include=names)
     if told["pretrain"] is not None:
         del told["pretrain"]["task"]

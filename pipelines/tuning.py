@@ -18,7 +18,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, ValidationError, model_validator
 
-from modules.hparams import INPUT_HPARAMS, field_names
+from modules.hparams.families import INPUT_HPARAMS, field_names
 from pipelines.errors import nearest
 from pipelines.stage import Stage
 

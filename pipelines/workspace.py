@@ -15,6 +15,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Self
 
+from components.example_gen.origins import FOLDER as FETCHED
 from pipelines.errors import WorkspaceError
 from pipelines.lineage.database import Database, Settings, settle
 
@@ -92,6 +93,11 @@ class Workspace:
         return self.root / "data"
 
     @property
+    def fetched(self) -> Path:
+        """Copies of data that lies elsewhere; see `pipelines.remote`."""
+        return self.data / FETCHED
+
+    @property
     def reports(self) -> Path:
         """HTML pages, one a run."""
         return self.root / "reports"
@@ -120,6 +126,11 @@ class Workspace:
 def new_run_id(experiment: str, now: datetime) -> str:
     """`<experiment>-<yyyymmdd-hhmmss>-<4 hex>`."""
     return f"{experiment}-{now:%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
+
+
+def experiment_of(run_id: str) -> str:
+    """The experiment in a run's id."""
+    return run_id.rsplit("-", 3)[0]
 
 
 def default_root() -> str:

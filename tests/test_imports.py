@@ -67,10 +67,12 @@ def test_pipelines_imports_only_the_light_part_of_modules() -> None:
     assert wrong == []
 
 
-@pytest.mark.parametrize("module", ["modules/contract.py", "modules/hparams.py"])
-def test_light_modules_use_the_standard_library_only(module: str) -> None:
-    tops = {name.split(".")[0] for name in imported(ROOT / module)}
-    assert tops <= sys.stdlib_module_names | {"modules"}
+@pytest.mark.parametrize("path", [ROOT / "modules/contract.py", *sources("modules/hparams")], ids=str)
+def test_light_modules_use_the_standard_library_only(path: Path) -> None:
+    names = set(imported(path))
+    assert {name.split(".")[0] for name in names} <= sys.stdlib_module_names | {"modules"}
+    ours = {name for name in names if name.startswith("modules.")}
+    assert {name for name in ours if not name.startswith("modules.hparams.")} == set()
 
 
 def test_only_the_command_line_and_its_peer_in_python_import_the_command_line() -> None:

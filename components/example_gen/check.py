@@ -10,6 +10,7 @@ from collections.abc import Sequence
 import tensorflow as tf
 from google.protobuf.message import DecodeError
 
+from components import images
 from components.example_gen.request import FeatureRule
 
 _LISTS = {
@@ -71,6 +72,9 @@ def _text_fault(name: str, encoded: bytes) -> str | None:
 
 
 def _image_fault(name: str, encoded: bytes) -> str | None:
+    reason = images.fault(encoded, images.MAX_PIXELS)
+    if reason is not None:
+        return f"feature {name!r}: {reason}"
     try:
         tf.io.decode_image(encoded, expand_animations=False)
     except tf.errors.InvalidArgumentError:

@@ -14,7 +14,7 @@ from collections.abc import Callable
 
 import tensorflow as tf
 
-from modules.hparams import AugmentHparams
+from modules.hparams.image import AugmentHparams
 from modules.image import augment
 from modules.input_pipeline import Augment
 

@@ -11,6 +11,9 @@ from functools import partial
 
 import tensorflow as tf
 
+MAX_PIXELS = 100_000_000
+"""What is served does not decode a larger image: a small file can hold a huge one."""
+
 _REDUCTIONS = (2, 4, 8)
 """By which the JPEG decoder can shrink a picture while it decodes."""
 
@@ -129,9 +132,49 @@ def _random_window(shape: tf.Tensor, seed: tf.Tensor, area: float) -> tf.Tensor:
 
 
 def decode_images(encoded: tf.Tensor, *, height: int, width: int, channels: int) -> tf.Tensor:
-    """Decodes a batch: (B,) string to (B, height, width, channels) float32 in [0, 255]."""
+    """Decodes a batch: (B,) string to (B, height, width, channels) float32 in [0, 255].
+
+    Raises:
+        tf.errors.InvalidArgumentError: one is no image, or larger than `MAX_PIXELS`.
+    """
     return tf.map_fn(
-        lambda one: decode_image(one, height=height, width=width, channels=channels),
+        lambda one: decode_image(bounded(one), height=height, width=width, channels=channels),
         encoded,
         fn_output_signature=tf.TensorSpec((height, width, channels), tf.float32),
     )
+
+
+def bounded(encoded: tf.Tensor) -> tf.Tensor:
+    """The bytes of an image as they are, once its header says that it has at most `MAX_PIXELS`.
+
+    Of a JPEG and a PNG; of a GIF the screen, in which a frame should lie.
+
+    Args:
+        encoded: () string.
+
+    Raises:
+        tf.errors.InvalidArgumentError: it has more.
+    """
+    pixels = tf.cond(
+        tf.io.is_jpeg(encoded), partial(_pixels_of_jpeg, encoded), partial(_pixels_of_others, encoded)
+    )
+    message = f"An image has more than {MAX_PIXELS} pixels:"
+    with tf.control_dependencies([tf.debugging.Assert(pixels <= MAX_PIXELS, [message, pixels])]):
+        return tf.identity(encoded)
+
+
+def _pixels_of_jpeg(encoded: tf.Tensor) -> tf.Tensor:
+    shape = tf.cast(tf.io.extract_jpeg_shape(encoded), tf.int64)
+    return shape[0] * shape[1]
+
+
+def _pixels_of_others(encoded: tf.Tensor) -> tf.Tensor:
+    """From where PNG (as big-endian numbers of 4 bytes) and GIF (little-endian, of 2) have them."""
+    head = tf.io.decode_raw(tf.strings.substr(encoded, 0, 24), tf.uint8, fixed_length=24)
+    byte = tf.cast(head, tf.int64)
+    is_png = tf.reduce_all(head[:4] == tf.constant([0x89, 0x50, 0x4E, 0x47], tf.uint8))
+    is_gif = tf.reduce_all(head[:3] == tf.constant([0x47, 0x49, 0x46], tf.uint8))
+    big = tf.constant([1 << 24, 1 << 16, 1 << 8, 1], tf.int64)
+    png = tf.reduce_sum(byte[16:20] * big) * tf.reduce_sum(byte[20:24] * big)
+    gif = (byte[6] + 256 * byte[7]) * (byte[8] + 256 * byte[9])
+    return tf.where(is_png, png, tf.where(is_gif, gif, tf.zeros([], tf.int64)))

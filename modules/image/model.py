@@ -16,7 +16,7 @@ import keras
 
 from modules import user_code
 from modules.errors import TrainingError
-from modules.hparams import ImageModelHparams
+from modules.hparams.image import ImageModelHparams
 from modules.image import applications, weights
 from modules.image.networks import NETWORKS
 

@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 import keras
 
-from modules.hparams import ImageModelHparams
+from modules.hparams.image import ImageModelHparams
 from modules.image.vit import vit_small, vit_tiny
 
 NORM_MOMENTUM = 0.9

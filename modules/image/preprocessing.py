@@ -13,7 +13,7 @@ import tensorflow as tf
 import tensorflow_transform as tft
 
 from modules import contract
-from modules.hparams import ImageInputHparams
+from modules.hparams.image import ImageInputHparams
 from modules.image.decode import decode_image
 
 

@@ -11,7 +11,7 @@ import tensorflow as tf
 import tensorflow_transform as tft
 
 from modules import contract, export, input_pipeline
-from modules.hparams import ImageHparams
+from modules.hparams.image import ImageHparams
 from modules.image import augmentation, saliency
 from modules.image import model as image_model
 from modules.image.decode import decode_image, decode_images, decode_part

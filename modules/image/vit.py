@@ -11,7 +11,7 @@ from __future__ import annotations
 import keras
 
 from modules.errors import TrainingError
-from modules.hparams import ImageModelHparams
+from modules.hparams.image import ImageModelHparams
 
 _EPSILON = 1e-6
 _DEPTH = 12

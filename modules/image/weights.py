@@ -17,7 +17,7 @@ import numpy as np
 import tensorflow as tf
 
 from modules.errors import TrainingError
-from modules.hparams import ImageModelHparams
+from modules.hparams.image import ImageModelHparams
 from modules.image import applications
 from modules.training import freezing
 

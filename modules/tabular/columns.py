@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from modules.errors import TrainingError
-from modules.hparams import TabularInputHparams
+from modules.hparams.tabular import TabularInputHparams
 
 ROW = "row"
 """The transformed feature that holds all columns."""

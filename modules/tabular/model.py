@@ -16,7 +16,7 @@ import keras
 
 from modules import user_code
 from modules.errors import TrainingError
-from modules.hparams import TabularHparams
+from modules.hparams.tabular import TabularHparams
 from modules.tabular.columns import Layout
 
 

@@ -15,7 +15,7 @@ import tensorflow_transform as tft
 
 from modules import contract
 from modules.errors import TrainingError
-from modules.hparams import REGRESSION, TabularInputHparams
+from modules.hparams.tabular import REGRESSION, TabularInputHparams
 from modules.tabular import columns
 
 MISSING = "__missing__"

@@ -11,7 +11,7 @@ import tensorflow as tf
 import tensorflow_transform as tft
 
 from modules import contract, input_pipeline
-from modules.hparams import REGRESSION, TabularHparams
+from modules.hparams.tabular import REGRESSION, TabularHparams
 from modules.tabular import columns
 from modules.tabular import model as tabular_model
 from modules.training import classifier, search, tuned

@@ -14,7 +14,7 @@ import numpy as np
 from safetensors.numpy import save_file
 
 from modules.errors import TrainingError
-from modules.hparams import LoraHparams
+from modules.hparams.text import LoraHparams
 from modules.text import layers
 from modules.text import model as text_model
 

@@ -16,7 +16,7 @@ import keras
 from keras import ops
 
 from modules.errors import TrainingError
-from modules.hparams import TextHparams
+from modules.hparams.text import TextHparams
 from modules.text import layers
 from modules.text.tokens import OWN, Specials
 

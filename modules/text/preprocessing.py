@@ -12,7 +12,7 @@ import tensorflow as tf
 import tensorflow_transform as tft
 
 from modules import contract
-from modules.hparams import TextInputHparams
+from modules.hparams.text import TextInputHparams
 from modules.text import tokens, vocabulary
 from modules.text.wordpiece import Lookup
 

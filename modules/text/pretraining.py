@@ -14,7 +14,8 @@ import tensorflow as tf
 from keras import ops
 
 from modules import input_pipeline
-from modules.hparams import PretrainHparams, TrainHparams
+from modules.hparams.text import PretrainHparams
+from modules.hparams.train import TrainHparams
 from modules.text import batching
 from modules.text import model as text_model
 from modules.text.masking import NOT_CHOSEN, Masking

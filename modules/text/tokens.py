@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import tensorflow as tf
 
-from modules.hparams import TextInputHparams
+from modules.hparams.text import TextInputHparams
 from modules.text import words
 from modules.text.normalise import normalise
 from modules.text.wordpiece import Lookup, pieces_of

@@ -13,7 +13,7 @@ import tensorflow as tf
 import tensorflow_transform as tft
 
 from modules import contract, export, input_pipeline
-from modules.hparams import PretrainHparams, TextHparams
+from modules.hparams.text import PretrainHparams, TextHparams
 from modules.text import batching, lora, pretraining, published, tokens
 from modules.text import model as text_model
 from modules.text.masking import Masking

@@ -21,7 +21,7 @@ import tensorflow as tf
 import tensorflow_transform as tft
 
 from modules import contract, export, input_pipeline
-from modules.hparams import TrainHparams
+from modules.hparams.train import TrainHparams
 from modules.training import identity, precision_trial, splits, transfer, warm, workers
 from modules.training.checkpoints import CheckpointStore, collect
 from modules.training.compression import Compression

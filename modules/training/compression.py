@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import keras
 
-from modules.hparams import TrainHparams
+from modules.hparams.train import TrainHparams
 from modules.training import distill
 from modules.training.extensions import Extension
 from modules.training.prune import Pruning

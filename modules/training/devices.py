@@ -14,7 +14,7 @@ import keras
 import tensorflow as tf
 
 from modules.errors import TrainingError
-from modules.hparams import TrainHparams
+from modules.hparams.train import TrainHparams
 
 ONEDNN = "TF_ENABLE_ONEDNN_OPTS"
 """TensorFlow's variable, which it reads when it is imported."""

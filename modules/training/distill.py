@@ -23,7 +23,7 @@ import tensorflow as tf
 
 from modules import contract
 from modules.errors import TrainingError
-from modules.hparams import DistillHparams
+from modules.hparams.train import DistillHparams
 from modules.training.extensions import Extension
 from modules.training.freezing import POOL
 

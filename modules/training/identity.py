@@ -15,7 +15,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from modules.hparams import TrainHparams
+from modules.hparams.train import TrainHparams
 
 _SAMPLE_BYTES = 64 << 10
 

@@ -15,7 +15,7 @@ import keras
 import tensorflow as tf
 
 from modules.errors import TrainingError
-from modules.hparams import TrainHparams
+from modules.hparams.train import TrainHparams
 
 Loss = Callable[[tf.Tensor, tf.Tensor], tf.Tensor]
 

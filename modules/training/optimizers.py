@@ -13,7 +13,7 @@ from typing import Any
 import keras
 
 from modules.errors import TrainingError
-from modules.hparams import TrainHparams
+from modules.hparams.train import TrainHparams
 from modules.training import schedules
 
 # The loop clips, accumulates, averages and scales by itself, after the

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from modules.hparams import TrainHparams
+from modules.hparams.train import TrainHparams
 from modules.training.steps import StepsResult
 
 INPUT_WAIT_WARNING = 0.10

@@ -21,7 +21,7 @@ import keras
 import tensorflow as tf
 
 from modules.errors import TrainingError
-from modules.hparams import PruneHparams
+from modules.hparams.train import PruneHparams
 from modules.training.extensions import Extension, Update
 
 _LAYERS = (keras.layers.Dense, keras.layers.EinsumDense, keras.layers.Conv1D, keras.layers.Conv2D)

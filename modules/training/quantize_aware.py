@@ -22,7 +22,7 @@ import keras
 import tensorflow as tf
 
 from modules.errors import TrainingError
-from modules.hparams import QuantizeAwareHparams
+from modules.hparams.train import QuantizeAwareHparams
 from modules.training.extensions import Extension
 
 _KERNEL_NAMES = ("kernel", "depthwise_kernel", "pointwise_kernel")

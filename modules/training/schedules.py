@@ -16,7 +16,7 @@ from collections.abc import Callable
 import tensorflow as tf
 
 from modules.errors import TrainingError
-from modules.hparams import ScheduleHparams, TrainHparams
+from modules.hparams.train import ScheduleHparams, TrainHparams
 
 Schedule = Callable[[tf.Tensor], tf.Tensor]
 Shape = Callable[[tf.Tensor, tf.Tensor], tf.Tensor]

@@ -23,7 +23,7 @@ from keras_tuner import errors as tuner_errors
 from keras_tuner.engine import base_tuner
 
 from modules.errors import TrainingError
-from modules.hparams import CheckpointHparams, TrainHparams
+from modules.hparams.train import CheckpointHparams, TrainHparams
 from modules.training import classifier, identity, loop, tuned
 from modules.training.checkpoints import SEARCH_PREFIX
 from modules.training.report import FitReport

@@ -15,7 +15,7 @@ from typing import Any
 
 import keras
 
-from modules.hparams import TrainHparams
+from modules.hparams.train import TrainHparams
 from modules.training import devices, precision, seeds, strategies
 from modules.training.precision import PrecisionChoice
 from modules.training.strategies import Placement

@@ -19,7 +19,7 @@ import tensorflow as tf
 
 from modules import input_pipeline
 from modules.errors import TrainingError
-from modules.hparams import TrainHparams
+from modules.hparams.train import TrainHparams
 from modules.training import caching
 
 ToInput = Callable[[dict[str, tf.Tensor]], tf.Tensor]

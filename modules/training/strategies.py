@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import tensorflow as tf
 
 from modules.errors import TrainingError
-from modules.hparams import TrainHparams
+from modules.hparams.train import TrainHparams
 from modules.training import cluster, devices
 
 Builder = Callable[[TrainHparams, "cluster.Cluster | None"], tf.distribute.Strategy]

@@ -27,7 +27,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from modules.errors import TrainingError
-from modules.hparams import TrainHparams
+from modules.hparams.train import TrainHparams
 from modules.training import cluster, devices
 
 _MAX_RESTARTS = 3

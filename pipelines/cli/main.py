@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import os
 import sys
+import time
 from typing import Any
 
 import click
@@ -37,7 +38,7 @@ COMMANDS = {
     "serve": ("pipelines.cli.serve", "Serve models by TensorFlow Serving's gRPC and REST API."),
     "predict": ("pipelines.cli.predict", "Send images, texts or examples to a running server."),
     "bulk": ("pipelines.cli.bulk", "Run a served model over files, in batches on Beam."),
-    "models": ("pipelines.cli.models", "List pushed models and their versions; remove old ones."),
+    "models": ("pipelines.cli.models", "List, describe, sign, export and remove pushed versions."),
     "rollback": (
         "pipelines.cli.rollback",
         "Put an older version of a model in service, or a newer one again.",
@@ -123,13 +124,19 @@ def main(arguments: list[str] | None = None) -> None:
     except HeadraceError as error:
         if "--debug" in given:
             raise
-        _print_error(error)
+        _print_error(error, given)
         code = error.exit_code
     except click.ClickException as error:
-        error.show()
+        if _logs_json(given):
+            _print_error(HeadraceError(error.format_message()), given)
+        else:
+            error.show()
         code = 2
     except (click.Abort, KeyboardInterrupt):  # click's own word for Ctrl-C is an Exception
-        click.echo("Interrupted.", err=True)
+        if _logs_json(given):
+            _print_error(HeadraceError("Interrupted"), given)
+        else:
+            click.echo("Interrupted.", err=True)
         code = 1
     except Exception as error:
         if "--debug" in given:
@@ -137,7 +144,7 @@ def main(arguments: list[str] | None = None) -> None:
         text = str(error).strip().splitlines()
         headline = f"Unexpected: {type(error).__name__}: {text[0] if text else ''}"
         remedy = "This is a fault of Headrace. headrace --debug COMMAND shows where it happened."
-        _print_error(HeadraceError(headline, remedy=remedy))
+        _print_error(HeadraceError(headline, remedy=remedy), given)
         code = 1
     _exit(int(code or 0))
 
@@ -149,11 +156,29 @@ def _exit(code: int) -> None:
     os._exit(code) if "tensorflow" in sys.modules else sys.exit(code)
 
 
-def _print_error(error: HeadraceError) -> None:
-    click.secho(f"Error: {error.headline}", fg="red", err=True)
+def _logs_json(given: list[str]) -> bool:
+    """Whether standard error takes JSON; seen before options are read, which may be what fails."""
+    for place, text in enumerate(given):
+        name, equals, value = text.partition("=")
+        if name.replace("_", "-") == "--log-format":
+            return (value if equals else "".join(given[place + 1 : place + 2])) == "json"
+    return os.environ.get("HEADRACE_LOG_FORMAT") == "json"
+
+
+def _print_error(error: HeadraceError, given: list[str]) -> None:
+    from components.example_gen import origins
+
+    if _logs_json(given):
+        from components import logs
+
+        told = {"place": origins.told(error.place), "remedy": error.remedy}
+        click.echo(logs.line("error", error.headline, at=time.time(), level="error", **told), err=True)
+        return
+    colour = None if os.environ.get("NO_COLOR") else "red"
+    click.secho(f"Error: {error.headline}", fg=colour, err=True)
     for label, text in (("at", error.place), ("do", error.remedy)):
         if text:
-            click.echo(f"  {label}: {text}", err=True)
+            click.echo(f"  {label}: {origins.told(text)}", err=True)
 
 
 if __name__ == "__main__":

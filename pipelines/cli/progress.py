@@ -1,9 +1,10 @@
-"""Shows a run as it goes on: a live table on a terminal, plain lines elsewhere."""
+"""Shows a run as it goes on: a live table on a terminal, plain lines elsewhere and with NO_COLOR."""
 
 from __future__ import annotations
 
 import sys
 import time
+from typing import TYPE_CHECKING
 
 from rich import box
 from rich.console import Console
@@ -11,7 +12,11 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from pipelines.errors import HeadraceError
 from pipelines.runners.events import CACHED, COMPLETE, ENDED, FAILED, RETRYING, RUNNING, SKIPPED, Event
+
+if TYPE_CHECKING:
+    from pipelines.run import Outcome
 
 _STYLES = {
     RUNNING: "yellow",
@@ -52,7 +57,7 @@ class ConsoleProgress:
 
     def planned(self, nodes: list[str]) -> None:
         self._nodes = dict.fromkeys(nodes)
-        if self._console.is_terminal:
+        if self._console.is_terminal and not self._console.no_color:
             self._live = Live(self._table(), console=self._console, auto_refresh=False)
             self._live.start()
 
@@ -67,6 +72,9 @@ class ConsoleProgress:
         if self._live is not None and time.monotonic() - self._drawn > 0.25:
             self._drawn = time.monotonic()
             self._live.update(self._table(), refresh=True)
+
+    def ended(self, outcome: Outcome, error: HeadraceError | None) -> None:
+        """The table says it."""
 
     def close(self) -> None:
         """Leaves the last state of the table on the screen."""

@@ -6,18 +6,22 @@ import json
 import time
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from pipelines import config
+from pipelines import config, remote
 from pipelines.cli import names
 from pipelines.cli.groups import default_to
-from pipelines.cli.listing import Column, output_option, print_json, show
+from pipelines.cli.listing import Column, output_option, show
 from pipelines.cli.options import workspace_option
 from pipelines.cli.screen import output_apart
+from pipelines.cli.watch import Watch, telling, watch_options
 from pipelines.errors import ConfigError, HeadraceError, NotFoundError, nearest
 from pipelines.workspace import Workspace
+
+if TYPE_CHECKING:
+    from pipelines.telemetry.notices import Notice
 
 _STYLES = {
     "promoted": "green",
@@ -41,6 +45,12 @@ COLUMNS = (
     Column("detail"),
 )
 
+STATUS = tuple(
+    Column(key)
+    for key in ("experiment", "scheduler", "round", "phase", "failures", "next", "reason", "until")
+)
+EXPLAINED = (*COLUMNS, Column("run"), Column("spans"), Column("phase"))
+
 set_option = click.option(
     "--set", "overrides", multiple=True, metavar="KEY=VALUE", help="As of headrace run; repeatable."
 )
@@ -55,6 +65,7 @@ def command() -> None:
       headrace retrain trips.yaml --every "0 3 * * *"
       headrace retrain trips.yaml --on-new-span --on-drift
       headrace retrain trips.yaml --once
+      headrace retrain trips.yaml --on-new-span --metrics-port 9400 --log-format json
       headrace retrain status trips.yaml
 
     Triggers combine; retraining: in the experiment has the same and more. Each
@@ -72,6 +83,7 @@ def command() -> None:
 @click.option("--once", is_flag=True, help="Decide once, carry it out, and end; for cron jobs.")
 @set_option
 @workspace_option
+@watch_options
 def run_command(
     experiment: str,
     every: str | None,
@@ -80,12 +92,13 @@ def run_command(
     once: bool,
     overrides: tuple[str, ...],
     root: str,
+    watch: Watch,
 ) -> int:
     """Decide, carry out, wait; until it is interrupted.
 
     \b
     Example:
-      headrace retrain trips.yaml --on-new-span --every "0 3 * * *"
+      headrace retrain run trips.yaml --on-new-span --every "0 3 * * *"
     """
     settings = _load(experiment, overrides, every=every, on_new_span=on_new_span, on_drift=on_drift)
     if not once and not _has_trigger(settings):
@@ -95,20 +108,37 @@ def run_command(
             remedy="Give --every, --on-new-span or --on-drift, or set them in the experiment.",
         )
     from pipelines.retraining.assembly import scheduler
+    from pipelines.telemetry.notices import tell_all
 
     workspace = Workspace.open(root, create=True)
-    with output_apart(workspace.runs / "headrace.log") as console:
+    with (
+        telling(watch, workspace.runs / "telemetry.log") as elsewhere,
+        output_apart(workspace.runs / "headrace.log") as console,
+    ):
+        console.quiet = watch.as_json
 
-        def tell(line: str) -> None:
-            console.print(f"{datetime.now():%Y-%m-%d %H:%M:%S} {line}", highlight=False, markup=False)
+        def tell(notice: Notice) -> None:
+            line = _as_text(notice)
+            if line:
+                moment = datetime.fromtimestamp(notice.at)
+                console.print(f"{moment:%Y-%m-%d %H:%M:%S} {line}", highlight=False, markup=False)
 
-        made = scheduler(settings, workspace, tell)
+        made = scheduler(settings, workspace, tell_all(tell, elsewhere))
         if not once:
             made.forever()
         step = made.once()
         if step.decision.action == "wait":
-            tell(step.decision.reason)
+            made.say_waiting(step.decision)
     return 1 if step.record is not None and step.record.outcome == "failed" else 0
+
+
+def _as_text(notice: Notice) -> str:
+    """The line that a terminal gets; empty for what it need not see."""
+    if notice.level == "debug":
+        return ""
+    if notice.event.startswith("retraining."):
+        return notice.message
+    return f"  {notice.message}" if notice.event in ("run.begun", "node.ended", "node.retrying") else ""
 
 
 @command.command("status")
@@ -128,7 +158,7 @@ def status(experiment: str, overrides: tuple[str, ...], root: str, output: str) 
 
     settings = _load(experiment, overrides)
     workspace = Workspace.open(root)
-    made = scheduler(settings, workspace, lambda line: None, looks_only=True)
+    made = scheduler(settings, workspace, lambda notice: None, looks_only=True)
     folder = workspace.root / "retraining" / settings.name
     holder = leases.describe(folder) if leases.is_alive(folder) else None
     current, decision = made.ledger.unfinished(), made.look()
@@ -146,7 +176,7 @@ def status(experiment: str, overrides: tuple[str, ...], root: str, output: str) 
         for key, value in row.items():
             click.echo(f"{key:<12}{'' if value is None else value}")
     else:
-        show([row], [Column(key) for key in row], output)
+        show([row], STATUS, output)
 
 
 @command.command("history")
@@ -185,9 +215,8 @@ def explain(experiment: str, round_name: str, root: str, output: str) -> None:
         )
     record = records[name]
     if output != "table":
-        print_json(
-            {**_row(record), "run": record.run_id or None, "spans": record.spans, "phase": record.phase}
-        )
+        told = {"run": record.run_id or None, "spans": record.spans, "phase": record.phase}
+        show([{**_row(record), **told}], EXPLAINED, output)
         return
     spans = ", ".join(f"{span}{f' v{version}' if version else ''}" for span, version in record.spans)
     lines = {
@@ -280,6 +309,8 @@ def install(
 def _named(experiment: str) -> str:
     """A file by its whole path, since the unit may be started from elsewhere."""
     path = Path(experiment)
+    if remote.is_remote(experiment):
+        return experiment
     return str(path.absolute()) if path.suffix in (".yaml", ".yml") else experiment
 
 

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import tempfile
+import time
 from pathlib import Path
 from typing import Any
 
 import click
 
 from pipelines.cli.listing import output_option
+from pipelines.cli.places import InputPath
 from pipelines.cli.screen import output_apart
+from pipelines.cli.watch import TEXT, lines, log_format_option
 
 
 @click.command("rewrite")
-@click.argument("model", type=click.Path(exists=True, file_okay=False, path_type=Path), metavar="MODEL_DIR")
+@click.argument("model", type=InputPath(exists=True, file_okay=False), metavar="MODEL_DIR")
 @click.option(
     "--data",
     required=True,
-    type=click.Path(exists=True, path_type=Path),
+    type=InputPath(exists=True),
     help=".npz with x (N, ...) and y (N,), or .npy with x alone; for Headrace's own models, TFRecords.",
 )
 @click.option(
@@ -58,7 +61,10 @@ from pipelines.cli.screen import output_apart
     help="Seconds a candidate.",
 )
 @output_option
-def command(model: Path, data: Path, target_folder: Path | None, output: str, **settings: Any) -> int:
+@log_format_option
+def command(
+    model: Path, data: Path, target_folder: Path | None, output: str, log_format: str, **settings: Any
+) -> int:
     """Rewrite the SavedModel in MODEL_DIR, judge the candidates on --data, and keep the best.
 
     \b
@@ -71,13 +77,22 @@ def command(model: Path, data: Path, target_folder: Path | None, output: str, **
     Exits with 1 where nothing qualified.
     """
     from pipelines import rewriting
+    from pipelines.telemetry.notices import Notice
 
     target = rewriting.new_folder(target_folder) if target_folder else None
-    with tempfile.TemporaryDirectory() as scratch, output_apart(Path(scratch, "rewrite.log")) as screen:
-        if output == "table":
+    about = {"model": str(model), "output": str(target) if target else None}
+    with (
+        lines(log_format) as tell,
+        tempfile.TemporaryDirectory() as scratch,
+        output_apart(Path(scratch, "rewrite.log")) as screen,
+    ):
+        if output == "table" and log_format == TEXT:
             screen.print("Rewriting; each candidate takes about ten seconds", highlight=False)
+        tell(Notice("rewrite.begun", f"Rewriting {model}", time.time(), facts=about))
         request = rewriting.request(model, data, settings)
         summary = rewriting.run(request, Path(scratch), target)
+        found = {"chosen": summary.chosen, "reason": summary.reason}
+        tell(Notice("rewrite.ended", f"Chosen: {summary.chosen}", time.time(), facts={**about, **found}))
     from pipelines.cli.candidates import print_candidates
 
     print_candidates(summary, output)

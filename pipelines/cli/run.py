@@ -14,10 +14,12 @@ from pipelines.cli.options import workspace_option
 from pipelines.cli.progress import ConsoleProgress
 from pipelines.cli.screen import output_apart
 from pipelines.cli.tables import print_summary
+from pipelines.cli.watch import Watch, telling, watch_options
 from pipelines.errors import ConfigError
 from pipelines.lineage.store import REFUSED
 from pipelines.resuming import LATEST
-from pipelines.run import RUNNERS, Options, Outcome, run
+from pipelines.run import RUNNERS, Options, Outcome, Progress, run
+from pipelines.telemetry.progress import Notices, Several
 from pipelines.workspace import Workspace
 
 SPEC = "spec"
@@ -56,6 +58,7 @@ SPEC = "spec"
     metavar="OPTION",
     help="A Beam option for every Beam component, such as --direct_num_workers=2; repeatable.",
 )
+@watch_options
 def command(
     experiment: str | None,
     overrides: tuple[str, ...],
@@ -66,6 +69,7 @@ def command(
     resume: str | None,
     no_cache: bool,
     beam_args: tuple[str, ...],
+    watch: Watch,
 ) -> int:
     """Run EXPERIMENT, a name that `headrace experiments` lists or a YAML file.
 
@@ -74,6 +78,7 @@ def command(
       headrace run digits
       headrace run digits --set train.epochs=5 --to Trainer
       headrace run --resume
+      headrace run digits --log-format json --metrics-port 9400
       headrace run digits --beam-arg=--direct_running_mode=multi_processing \\
                           --beam-arg=--direct_num_workers=2
 
@@ -86,11 +91,12 @@ def command(
             raise click.UsageError("Missing argument 'EXPERIMENT'.")
         if overrides or from_node or to_node or no_cache or beam_args:
             raise click.UsageError("A run is resumed with the settings it began with; name no others.")
-        return resume_run(resume, Workspace.open(root), root)
+        return resume_run(resume, Workspace.open(root), root, watch)
     settings = config.load(experiment, overrides)
     workspace = Workspace.open(root, create=True)
     if runner == SPEC:
-        return _run_compiled(settings, workspace, cache=not no_cache, partial=bool(from_node or to_node))
+        partial = bool(from_node or to_node)
+        return _run_compiled(settings, workspace, watch, cache=not no_cache, partial=partial)
     options = Options(
         runner=runner,  # type: ignore[arg-type]
         from_node=from_node,
@@ -101,11 +107,13 @@ def command(
     if resume is not None:
         unfinished = resuming.unfinished_like(settings, options, workspace)
         if unfinished is not None:
-            return resume_run(unfinished, workspace, root)
-    return run_experiment(settings, workspace, options, root)
+            return resume_run(unfinished, workspace, root, watch)
+    return run_experiment(settings, workspace, options, root, watch)
 
 
-def _run_compiled(settings: config.Experiment, workspace: Workspace, *, cache: bool, partial: bool) -> int:
+def _run_compiled(
+    settings: config.Experiment, workspace: Workspace, watch: Watch, *, cache: bool, partial: bool
+) -> int:
     """Compiles an experiment for Kubeflow and runs what came of it."""
     from pipelines.cli.run_spec import run_text
     from pipelines.runners import kubeflow
@@ -119,24 +127,42 @@ def _run_compiled(settings: config.Experiment, workspace: Workspace, *, cache: b
         text = kubeflow.compile_here(settings)
     (folder / "pipeline.yaml").write_text(text, encoding="utf-8")
     parameters = kubeflow.parameters_here(settings, workspace)
-    return run_text(text, folder, parameters, Settings(cache, warm=True))
+    return run_text(text, folder, parameters, Settings(cache, warm=True), watch)
 
 
-def run_experiment(settings: config.Experiment, workspace: Workspace, options: Options, root: str) -> int:
-    """Runs an experiment with its progress on the terminal; returns the exit code."""
-    return _shown(lambda progress: run(settings, workspace, options, progress), workspace, root)
+def run_experiment(
+    settings: config.Experiment,
+    workspace: Workspace,
+    options: Options,
+    root: str,
+    watch: Watch,
+    *,
+    quiet: bool = False,
+) -> int:
+    """Runs an experiment with its progress on the terminal, unless `quiet`; returns the exit code."""
+
+    def work(progress: Progress) -> Outcome:
+        return run(settings, workspace, options, progress)
+
+    return _shown(work, workspace, root, watch, quiet=quiet)
 
 
-def resume_run(name: str, workspace: Workspace, root: str) -> int:
+def resume_run(name: str, workspace: Workspace, root: str, watch: Watch) -> int:
     """Goes on with a run, with its progress on the terminal; returns the exit code."""
-    return _shown(lambda progress: resuming.resume(name, workspace, progress), workspace, root)
+    return _shown(lambda progress: resuming.resume(name, workspace, progress), workspace, root, watch)
 
 
-def _shown(work: Callable[[ConsoleProgress], Outcome], workspace: Workspace, root: str) -> int:
-    with output_apart(workspace.runs / "headrace.log") as console:
+def _shown(
+    work: Callable[[Progress], Outcome], workspace: Workspace, root: str, watch: Watch, *, quiet: bool = False
+) -> int:
+    with (
+        telling(watch, workspace.runs / "telemetry.log") as tell,
+        output_apart(workspace.runs / "headrace.log") as console,
+    ):
+        console.quiet = quiet or watch.as_json
         progress = ConsoleProgress(console)
         try:
-            outcome = work(progress)
+            outcome = work(Several(progress, Notices(tell)))
         finally:
             progress.close()
         _print_outcome(console, outcome, root)

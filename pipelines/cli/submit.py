@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from datetime import datetime
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import click
 
 from pipelines import config
+from pipelines.cli.watch import TEXT, lines, log_format_option
 
 
 def endpoint_options(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -51,6 +53,7 @@ def compiled(experiment: str, overrides: tuple[str, ...], *, cache: bool = True)
 )
 @click.option("--no-cache", is_flag=True, help="Run every node, even where nothing changed.")
 @click.option("--wait", is_flag=True, help="Wait until the run has ended; exit 1 where it failed.")
+@log_format_option
 def command(
     experiment: str,
     endpoint: str,
@@ -59,6 +62,7 @@ def command(
     overrides: tuple[str, ...],
     no_cache: bool,
     wait: bool,
+    log_format: str,
 ) -> int:
     """Compile EXPERIMENT and run it on Kubeflow Pipelines.
 
@@ -71,6 +75,7 @@ def command(
     that a cluster can see.
     """
     from pipelines.runners import kfp_client, spec_load
+    from pipelines.telemetry.notices import Notice
 
     # Asked first: compiling takes a quarter of a minute.
     with kfp_client.cluster(endpoint, namespace) as kubeflow:
@@ -78,8 +83,19 @@ def command(
         spec_load.load(text)
         name = f"{settings.name} {datetime.now():%Y-%m-%d %H:%M:%S}"
         run = kubeflow.submit(text, name, experiment=kfp_experiment or settings.name)
-        click.echo(f"Run         {run.run_id}")
-        click.echo(f"Page        {run.link}")
-        if wait:
-            kubeflow.wait(run.run_id, lambda state: click.echo(f"State       {state.lower()}"))
+        with lines(log_format) as tell:
+            about = {"experiment": settings.name, "run": run.run_id, "page": run.link}
+
+            def say(state: str) -> None:
+                if log_format == TEXT:
+                    click.echo(f"State       {state.lower()}")
+                facts = {**about, "state": state.lower()}
+                tell(Notice("submit.state", f"Run {run.run_id} {state.lower()}", time.time(), facts=facts))
+
+            if log_format == TEXT:
+                click.echo(f"Run         {run.run_id}")
+                click.echo(f"Page        {run.link}")
+            tell(Notice("submit.submitted", f"Run {run.run_id}", time.time(), facts=about))
+            if wait:
+                kubeflow.wait(run.run_id, say)
     return 0

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import socket
+import time
 
 import click
 
 from pipelines.cli.options import workspace_option
+from pipelines.cli.watch import TEXT, lines, log_format_option
 from pipelines.errors import ConfigError
 from pipelines.workspace import Workspace
 
@@ -19,7 +21,8 @@ _LOOPBACK = "127.0.0.1"
 )
 @click.option("--host", help="Address to listen on instead of this machine's own, 127.0.0.1.")
 @workspace_option
-def command(port: int, host: str | None, root: str) -> None:
+@log_format_option
+def command(port: int, host: str | None, root: str, log_format: str) -> None:
     """Serve pages on runs, models and lineage, read-only, on this machine alone.
 
     \b
@@ -31,6 +34,8 @@ def command(port: int, host: str | None, root: str) -> None:
     """
     import uvicorn
 
+    from components import logs
+    from pipelines.telemetry.notices import Notice
     from pipelines.ui.app import LOOPBACK, make_app
 
     workspace = Workspace.open(root)
@@ -38,8 +43,16 @@ def command(port: int, host: str | None, root: str) -> None:
     listening = _listen(host or _LOOPBACK, port)
     address = listening.getsockname()
     place = f"[{address[0]}]" if ":" in address[0] else address[0]
-    click.echo(f"http://{place}:{address[1]}  (Ctrl-C ends it)")
-    uvicorn.Server(uvicorn.Config(app, log_level="warning")).run(sockets=[listening])
+    url = f"http://{place}:{address[1]}"
+    config = uvicorn.Config(app, log_level="warning")
+    if log_format == TEXT:
+        click.echo(f"{url}  (Ctrl-C ends it)")
+    else:
+        logs.write_json_logs()
+        config = uvicorn.Config(app, log_level="info", log_config=None)
+        with lines(log_format) as tell:
+            tell(Notice("ui.listening", url, time.time(), facts={"url": url}))
+    uvicorn.Server(config).run(sockets=[listening])
 
 
 def _listen(host: str, port: int) -> socket.socket:

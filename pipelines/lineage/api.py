@@ -18,6 +18,7 @@ from ml_metadata.metadata_store import ListOptions, OrderByField
 from ml_metadata.proto import metadata_store_pb2 as pb
 
 from pipelines.lineage.database import Database, connected
+from pipelines.lineage.messages import known_or_none, values_of
 from pipelines.lineage.source import Edge, Execution, Push, Switch, model_of
 from pipelines.lineage.store import (
     INPUT_FILE,
@@ -27,8 +28,6 @@ from pipelines.lineage.store import (
     TFX_RUN_TYPE,
     ArtifactRecord,
     RunRecord,
-    known_or_none,
-    values_of,
 )
 
 _READS = (pb.Event.INPUT, pb.Event.DECLARED_INPUT, pb.Event.INTERNAL_INPUT)

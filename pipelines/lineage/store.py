@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
@@ -21,6 +21,7 @@ from ml_metadata.proto import metadata_store_pb2 as pb
 
 from pipelines.errors import NotFoundError, WorkspaceError, nearest
 from pipelines.lineage.database import Database, connected
+from pipelines.lineage.messages import input_event, known_or_none, set_values, state_of, values_of
 
 RUN_TYPE = "HeadraceRun"
 TFX_RUN_TYPE = "pipeline_run"
@@ -146,15 +147,15 @@ class Store:
         """Records that a run has begun."""
         type_id = self._store.put_context_type(pb.ContextType(name=RUN_TYPE), can_add_fields=True)
         context = pb.Context(name=run_id, type_id=type_id)
-        _set(context, {"experiment": experiment, "state": RUNNING, "started": started})
-        _set(context, {"details": json.dumps(details, sort_keys=True)})
+        set_values(context, {"experiment": experiment, "state": RUNNING, "started": started})
+        set_values(context, {"details": json.dumps(details, sort_keys=True)})
         self._store.put_contexts([context])
 
     def end_run(self, run_id: str, state: str, ended: float, details: Mapping[str, Any]) -> None:
         """Records how a run ended; `details` are added to those it began with."""
         context = self._run_context(run_id)
         merged = {**json.loads(context.custom_properties["details"].string_value), **details}
-        _set(context, {"state": state, "ended": ended, "details": json.dumps(merged, sort_keys=True)})
+        set_values(context, {"state": state, "ended": ended, "details": json.dumps(merged, sort_keys=True)})
         self._store.put_contexts([context])
 
     def run(self, run_id: str) -> RunRecord:
@@ -170,7 +171,7 @@ class Store:
         context = self._run_context(run_id)
         merged = {**json.loads(context.custom_properties["details"].string_value), **details}
         del context.custom_properties["ended"]
-        _set(context, {"state": RUNNING, "details": json.dumps(merged, sort_keys=True)})
+        set_values(context, {"state": RUNNING, "details": json.dumps(merged, sort_keys=True)})
         self._store.put_contexts([context])
 
     def reopen_executions(self, execution_ids: Sequence[int]) -> None:
@@ -194,7 +195,7 @@ class Store:
         """Adds custom properties to an execution. (Cache keys read artifacts, not executions.)"""
         found = self._store.get_executions_by_id([execution_id])
         for execution in found:
-            _set(execution, properties)
+            set_values(execution, properties)
         self._store.put_executions(found)
 
     def link_inputs(
@@ -234,7 +235,7 @@ class Store:
     def execution_state(self, execution_id: int) -> str:
         """`complete`, `cached`, `running`, `failed`, `canceled` or `new`."""
         found = self._store.get_executions_by_id([execution_id])
-        return _state(found[0]) if found else "unknown"
+        return state_of(found[0]) if found else "unknown"
 
     def runs(self) -> list[RunRecord]:
         """All runs, newest first."""
@@ -310,10 +311,10 @@ class Store:
         """
         type_id = self._store.put_execution_type(pb.ExecutionType(name=kind), can_add_fields=True)
         execution = pb.Execution(type_id=type_id, last_known_state=pb.Execution.RUNNING)
-        _set(execution, properties)
+        set_values(execution, properties)
         (execution_id,) = self._store.put_executions([execution])
         events = [
-            _input_event(execution_id, artifact_id, role, index)
+            input_event(execution_id, artifact_id, role, index)
             for role, ids in artifacts.items()
             for index, artifact_id in enumerate(ids)
         ]
@@ -359,7 +360,7 @@ class Store:
         return NodeRecord(
             node=self._node_id(execution),
             execution_id=execution.id,
-            state=_state(execution),
+            state=state_of(execution),
             properties=values_of(execution.custom_properties),
             inputs=inputs,
             outputs=outputs,
@@ -396,52 +397,11 @@ class Store:
         return context
 
 
-def known_or_none(ask: Callable[[], Any]) -> Any:
-    """An answer of ML Metadata; None where it knows no such type, for which it raises an error."""
-    try:
-        return ask()
-    except Exception as error:
-        if "NotFound" in type(error).__name__:
-            return None
-        raise
-
-
 def _run_record(context: Any) -> RunRecord:
     return RunRecord.of(context.name, values_of(context.custom_properties))
 
 
 def _artifact(type_id: int, record: ArtifactRecord) -> Any:
     artifact = pb.Artifact(type_id=type_id, uri=record.uri, state=pb.Artifact.LIVE)
-    _set(artifact, record.properties)
+    set_values(artifact, record.properties)
     return artifact
-
-
-def _input_event(execution_id: int, artifact_id: int, role: str, index: int) -> Any:
-    event = pb.Event(execution_id=execution_id, artifact_id=artifact_id, type=pb.Event.INPUT)
-    event.path.steps.add().key = role
-    event.path.steps.add().index = index
-    return event
-
-
-def _state(execution: Any) -> str:
-    return str(pb.Execution.State.Name(execution.last_known_state)).lower()
-
-
-def values_of(properties: Any) -> dict[str, str | int | float]:
-    """Properties as plain values."""
-    return {
-        key: getattr(value, value.WhichOneof("value"))
-        for key, value in properties.items()
-        if value.WhichOneof("value") in ("string_value", "int_value", "double_value")
-    }
-
-
-def _set(message: Any, properties: Mapping[str, str | int | float]) -> None:
-    for key, value in properties.items():
-        target = message.custom_properties[key]
-        if isinstance(value, str):
-            target.string_value = value
-        elif isinstance(value, int):
-            target.int_value = value
-        else:
-            target.double_value = value

@@ -1,6 +1,6 @@
 """Puts a scheduler together from an experiment.
 
-scheduler(experiment, workspace, print).forever()
+scheduler(experiment, workspace, tell).forever()
 """
 
 from __future__ import annotations
@@ -15,40 +15,15 @@ from pipelines.retraining.chain import LocalChain
 from pipelines.retraining.notify import Notifier
 from pipelines.retraining.scheduler import Scheduler
 from pipelines.run import Progress
-from pipelines.runners.events import ENDED, RETRYING, Event
+from pipelines.telemetry.notices import WARNING, Notice, Tell
+from pipelines.telemetry.progress import Notices
 from pipelines.workspace import Workspace
-
-
-class Lines:
-    """A run's progress as lines; implements `pipelines.run.Progress`."""
-
-    def __init__(self, tell: Callable[[str], None]) -> None:
-        self._tell = tell
-
-    def begun(self, run_id: str) -> None:
-        self._tell(f"  run {run_id}")
-
-    def loading(self) -> None:
-        return None
-
-    def waiting(self) -> None:
-        return None
-
-    def planned(self, nodes: list[str]) -> None:
-        return None
-
-    def event(self, event: Event) -> None:
-        if event.state in (*ENDED, RETRYING):
-            self._tell(f"  {event.node} {event.state}")
-
-    def tick(self) -> None:
-        return None
 
 
 def scheduler(
     experiment: Experiment,
     workspace: Workspace,
-    tell: Callable[[str], None],
+    tell: Tell,
     *,
     looks_only: bool = False,
     clock: Callable[[], float] = time.time,
@@ -59,7 +34,7 @@ def scheduler(
     Args:
         experiment: what is trained, and when.
         workspace: where.
-        tell: takes lines.
+        tell: takes what happens.
         looks_only: never to run anything, so that drift is not measured.
         clock: seconds since the epoch.
         sleep: waits for so many seconds.
@@ -72,7 +47,11 @@ def scheduler(
         workspace.settle(experiment.metadata)
 
     def progress() -> Progress:
-        return Lines(tell)
+        return Notices(tell)
+
+    def unheard(line: str) -> None:
+        facts = {"experiment": experiment.name}
+        tell(Notice("retraining.notification_failed", line, clock(), WARNING, facts))
 
     drift: Any = observe.ignore_drift
     if experiment.retraining.on_drift and not looks_only:
@@ -82,7 +61,7 @@ def scheduler(
         experiment.name,
         clock=clock,
         sleep=sleep,
-        log=tell,
+        log=unheard,
     )
     chain = LocalChain(experiment, workspace, progress, clock)
     return Scheduler(experiment, workspace, chain, drift, notify, tell, clock=clock, sleep=sleep)

@@ -17,9 +17,9 @@ from components.challenge import compare
 from components.errors import ServableError
 from components.serving import manifest
 from components.serving_pusher import root as serving_root
-from pipelines import config, operations, resuming, spans
+from pipelines import config, operations, remote, resuming, spans
 from pipelines.config import Experiment
-from pipelines.errors import InterruptedRunError, NodeFailedError
+from pipelines.errors import HeadraceError, InterruptedRunError, NodeFailedError
 from pipelines.inputs import SPLITS
 from pipelines.lineage import store as lineage
 from pipelines.lineage.store import Store
@@ -53,7 +53,7 @@ class LocalChain:
         self._root = workspace.serving_root(experiment.model_name)
 
     def spans(self) -> list[Span]:
-        pattern = str(Path(self._experiment.data.path or "").expanduser())
+        pattern = remote.expanded(self._experiment.data.path or "")
         if not spans.has_spans(pattern):
             return []
         data = self._experiment.data
@@ -194,6 +194,9 @@ class _Telling:
 
     def tick(self) -> None:
         self._inner.tick()
+
+    def ended(self, outcome: Outcome, error: HeadraceError | None) -> None:
+        self._inner.ended(outcome, error)
 
     def close(self) -> None:
         close = getattr(self._inner, "close", None)

@@ -12,18 +12,24 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 from pipelines import recovery
 from pipelines.config import Experiment
 from pipelines.errors import WorkspaceError
+from pipelines.remote_failures import UnreachableError
 from pipelines.retraining import observe, policy, rounds
 from pipelines.retraining.ledger import Ledger, Record
 from pipelines.retraining.policy import Decision
 from pipelines.retraining.rounds import Chain, Desk, Notify
+from pipelines.telemetry.notices import DEBUG, ERROR, INFO, WARNING, Notice, Tell
 from pipelines.workspace import Workspace
 
 _POLL_S = 5.0
 """How often a waiting scheduler gives a sign of life."""
+
+
+_LEVELS = {"failed": ERROR, "rolled_back": ERROR, "refused": WARNING, "bad_data": WARNING}
 
 
 @dataclass(frozen=True)
@@ -44,7 +50,7 @@ class Scheduler:
         chain: what a round does.
         drift: how far a span has moved.
         notify: who is told.
-        tell: takes lines about what is decided.
+        tell: takes what is decided and what comes of it.
         clock: seconds since the epoch.
         sleep: waits for so many seconds.
     """
@@ -54,7 +60,7 @@ class Scheduler:
     chain: Chain
     drift: observe.Drift
     notify: Notify
-    tell: Callable[[str], None]
+    tell: Tell
     clock: Callable[[], float] = time.time
     sleep: Callable[[float], None] = time.sleep
 
@@ -83,11 +89,13 @@ class Scheduler:
                 self._carry_out(unfinished, decision, lease.beat)
                 return Step(decision, unfinished)
             decision = self.look()
+            self._say_looked(decision)
             if decision.action == "wait":
                 return Step(decision)
             now = self.clock()
             if decision.action == "skip":
-                self.tell(f"skipped: {decision.reason}")
+                told = {"round": decision.trigger, "reason": decision.reason}
+                self._say("retraining.skipped", f"skipped: {decision.reason}", **told)
                 return Step(decision, ledger.skip(decision.trigger, decision.reason, now))
             record = ledger.open(decision.trigger, decision.reason, now)
             self._carry_out(record, decision, lease.beat)
@@ -99,22 +107,49 @@ class Scheduler:
         while True:
             try:
                 decision = self.once().decision
-            except WorkspaceError as error:
+            except (WorkspaceError, UnreachableError) as error:
                 decision = Decision("wait", f"{error.headline} [{error.place}]", until=self.clock() + 60.0)
             if decision.action != "wait":
                 said = ""
                 continue
             if decision.reason != said:
                 said = decision.reason
-                self.tell(f"waiting: {said}")
+                self.say_waiting(decision)
             self._wait(decision.until)
+
+    def say_waiting(self, decision: Decision) -> None:
+        """Tells that nothing is to be done now, and why."""
+        message = f"waiting: {decision.reason}"
+        self._say("retraining.waiting", message, reason=decision.reason, until=decision.until)
+
+    def _say_looked(self, decision: Decision) -> None:
+        """For metrics: that it looked, what at, and how retraining stands."""
+        failures = len(self.ledger.failures())
+        self._say(
+            "retraining.looked",
+            f"{decision.action}: {decision.reason}",
+            DEBUG,
+            action=decision.action,
+            reason=decision.reason,
+            until=decision.until,
+            failures=failures,
+            stopped=failures >= self.experiment.retraining.backoff.stop_after,
+            in_service=self.chain.in_service(),
+        )
+
+    def _say(self, event: str, message: str, level: str = INFO, **facts: Any) -> None:
+        about = {"experiment": self.experiment.name}
+        self.tell(Notice(event, message, self.clock(), level, {**about, **facts}))
 
     def _wait(self, until: float) -> None:
         while (left := until - self.clock()) > 0:
             self.sleep(min(left, _POLL_S))
 
     def _carry_out(self, record: Record, decision: Decision, beat: Callable[[], None]) -> None:
-        self.tell(f"round {record.trigger}: {decision.reason}")
+        began = self.clock()
+        about: dict[str, Any] = {"round": record.trigger, "reason": decision.reason}
+        message = f"round {record.trigger}: {decision.reason}"
+        self._say("retraining.round_begun", message, **about, attempt=record.attempts)
         desk = Desk(
             self.chain,
             self.ledger,
@@ -125,7 +160,17 @@ class Scheduler:
             tick=beat,
         )
         rounds.carry_out(record, desk)
-        self.tell(f"round {record.trigger}: {record.outcome}: {record.detail}")
+        self._say(
+            "retraining.round_ended",
+            f"round {record.trigger}: {record.outcome}: {record.detail}",
+            _LEVELS.get(record.outcome, INFO),
+            **about,
+            outcome=record.outcome,
+            detail=record.detail,
+            version=record.version or None,
+            run=record.run_id or None,
+            seconds=self.clock() - began,
+        )
         self._tell_when_stopped(record)
 
     def _tell_when_stopped(self, record: Record) -> None:

@@ -91,20 +91,25 @@ class ResolvedExampleGen(ExampleGen):
         base_beam_component.BaseBeamComponent.__init__(self, spec)
 
 
+class _ArtifactResolver(base_component.BaseComponent):
+    """Hands on the URI of an earlier artifact, given the one of this run."""
+
+    def __init__(self, current: channel.BaseChannel) -> None:
+        spec = self.SPEC_CLASS(current=current, uri=channel_utils.as_channel([_String()]))
+        super().__init__(spec)
+
+
 class ResolveBaselineSpec(component_spec.ComponentSpec):
     PARAMETERS: dict[str, component_spec.ExecutionParameter] = {}
     OUTPUTS = _strings(URI)
     INPUTS = {"current": component_spec.ChannelParameter(type=standard_artifacts.Model)}
 
 
-class ResolveBaseline(base_component.BaseComponent):
+class ResolveBaseline(_ArtifactResolver):
     """See `pipelines.baseline.OtherBlessedModelStrategy`."""
 
     SPEC_CLASS = ResolveBaselineSpec
     EXECUTOR_SPEC = executor_spec.ExecutorClassSpec(kfp_executors.ResolveBaseline)
-
-    def __init__(self, current: channel.BaseChannel) -> None:
-        super().__init__(ResolveBaselineSpec(current=current, uri=channel_utils.as_channel([_String()])))
 
 
 class ResolveStatisticsSpec(component_spec.ComponentSpec):
@@ -113,14 +118,11 @@ class ResolveStatisticsSpec(component_spec.ComponentSpec):
     INPUTS = {"current": component_spec.ChannelParameter(type=standard_artifacts.ExampleStatistics)}
 
 
-class ResolveStatistics(base_component.BaseComponent):
+class ResolveStatistics(_ArtifactResolver):
     """See `pipelines.baseline.OtherStatisticsStrategy`."""
 
     SPEC_CLASS = ResolveStatisticsSpec
     EXECUTOR_SPEC = executor_spec.ExecutorClassSpec(kfp_executors.ResolveStatistics)
-
-    def __init__(self, current: channel.BaseChannel) -> None:
-        super().__init__(ResolveStatisticsSpec(current=current, uri=channel_utils.as_channel([_String()])))
 
 
 class CuratedSchemaSpec(component_spec.ComponentSpec):

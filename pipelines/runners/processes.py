@@ -18,11 +18,12 @@ from pathlib import Path
 _PR_SET_PDEATHSIG = 1
 
 
-def fork(work: Callable[[], bool], log: Path) -> int:
+def fork(work: Callable[[], bool], log: Path, *, dies_with_parent: bool = True) -> int:
     """Forks; the child runs `work`, exits 0 where it returned True, and never returns.
 
     The child leads a process group, so that it can be ended with all that it
-    started, and ignores Ctrl-C: its parent decides.
+    started, and ignores Ctrl-C: its parent decides. One that does not die with
+    its parent must look after its end itself.
     """
     sys.stdout.flush()
     sys.stderr.flush()
@@ -34,7 +35,8 @@ def fork(work: Callable[[], bool], log: Path) -> int:
         os.setpgid(0, 0)
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
-        _die_with_parent()
+        if dies_with_parent:
+            _die_with_parent()
         redirect_output(log)
         code = 0 if work() else 1
     except BaseException:

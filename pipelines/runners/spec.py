@@ -51,6 +51,7 @@ _SHOWN = {SUCCEEDED: events.COMPLETE, SKIPPED: events.SKIPPED, FAILED: events.FA
 class Progress(Protocol):
     """What a run tells while it goes on."""
 
+    def begun(self, run_id: str) -> None: ...
     def planned(self, nodes: list[str]) -> None: ...
     def event(self, event: events.Event) -> None: ...
     def tick(self) -> None: ...
@@ -120,6 +121,7 @@ def run_spec(
         start = warm.start if settings.warm else spec_warm.start
         run = _Run(pipeline, root.absolute(), settings, start)
         if progress is not None:
+            progress.begun(run.run_id)
             progress.planned(run.task_names())
         return run.run(values, progress)
 
@@ -154,6 +156,10 @@ class _Run:
             stopped=self._stopped.is_set,
             run_dag=self._dag,
         )
+
+    @property
+    def run_id(self) -> str:
+        return str(self._shared.info.run_id)
 
     def task_names(self) -> list[str]:
         """All containers and importers, DAG by DAG, in an order in which they could run."""

@@ -31,7 +31,7 @@ def model_uri(tmp_path_factory) -> Path:
     import tensorflow as tf
 
     from modules import export
-    from modules.hparams import ImageModelHparams
+    from modules.hparams.image import ImageModelHparams
     from modules.image import model as image_model
     from modules.image.decode import decode_images
 

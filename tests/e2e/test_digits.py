@@ -13,6 +13,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -25,6 +26,7 @@ from pipelines import api
 from pipelines.errors import NotFoundError
 from pipelines.lineage.store import Store
 from pipelines.summary import RESOLVERS
+from tests import keys
 from tests.conftest import ROOT, SECRETS
 from tests.docs.pages import ON_DIGITS, name_of
 from tests.docs.shell import Shell, run_page
@@ -168,6 +170,30 @@ def test_the_manifest_says_what_was_pushed_and_why(nodes, workspace) -> None:
     assert len(found["canary"]["examples"]) == 8
 
 
+def test_what_was_pushed_is_handed_on(headrace, first, workspace, tmp_path) -> None:
+    card = (workspace / "reports" / "digits-1.card.md").read_text()
+    assert (workspace / "reports" / "digits-1.card.html").exists()
+    assert "| label | train | string | 0.0% | 10 distinct;" in card
+    assert re.search(r"^\| overall \| 357 \| 0\.9\d+ \(0\.9\d+ to 0?\.?\d+\) \|$", card, re.MULTILINE)
+    place = ("--workspace", str(workspace))
+    printed = headrace("models", "card", "digits@1", *place)
+    assert (printed.code, printed.out) == (0, card)
+    private, public = keys.make(tmp_path)
+    assert headrace("models", "sign", "digits@1", "--key", str(private), *place).code == 0
+    assert headrace("models", "verify", "digits@1", "--key", str(public), *place).code == 0
+    archive = tmp_path / "digits.zip"
+    assert headrace("models", "export", "digits@1", "-o", str(archive), *place).code == 0
+    with zipfile.ZipFile(archive) as opened:
+        opened.extractall(tmp_path / "out")
+    unpacked = tmp_path / "out" / "digits" / "1"
+    assert manifest.faults(unpacked) == []
+    with (unpacked / "saved_model.pb").open("ab") as file:
+        file.write(b"x")
+    refused = headrace("models", "verify", str(unpacked), "--key", str(public))
+    assert refused.code == 1 and "saved_model.pb has changed" in refused.err
+    (workspace / "serving" / "digits" / "1" / "model.sig").unlink()
+
+
 def test_a_server_was_measured(first, nodes) -> None:
     assert re.search(r"Validated +in .+: cold load \d+\.\d s, one example .* MiB", first.out)
     figures = json.loads(nodes["InfraValidator"].outputs["blessing"][0].properties["figures"])
@@ -194,6 +220,22 @@ def test_identical_runs_execute_and_push_nothing(headrace, first, workspace, rep
     assert "Nodes       0 executed, 11 cached" in done.out
     assert "nothing new: this model was pushed before" in done.out
     assert sorted(path.name for path in (workspace / "serving/digits").glob("[0-9]*")) == ["1"]
+
+
+def test_a_watched_run_tells_what_happens_as_json(headrace, first, workspace) -> None:
+    watched = ("--log-format", "json", "--metrics-port", "0")
+    done = headrace("run", "digits", "--workspace", str(workspace), *watched)
+    assert (done.code, done.out) == (0, "")
+    lines = [json.loads(line) for line in done.err.splitlines()]
+    assert lines[0]["event"] == "metrics.listening"
+    assert lines[0]["url"].startswith("http://127.0.0.1:")
+    nodes = {line["node"]: line["state"] for line in lines if line["event"] == "node.ended"}
+    assert {name for name, state in nodes.items() if state == "cached"} == set(NODES) - set(RESOLVERS)
+    ended = lines[-1]
+    assert (ended["event"], ended["experiment"], ended["state"]) == ("run.ended", "digits", "complete")
+    assert ended["run"] == lines[1]["run"]
+    assert set(ended["cached"]) == set(NODES) - set(RESOLVERS)
+    assert (ended["executed"], ended["pushed"]) == ([], False)
 
 
 def test_a_changed_setting_runs_what_depends_on_it(headrace, first, workspace) -> None:

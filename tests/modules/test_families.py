@@ -20,7 +20,7 @@ import tensorflow_transform as tft
 from PIL import Image
 
 from modules import contract
-from modules.hparams import ImageModelHparams
+from modules.hparams.image import ImageModelHparams
 from modules.image.decode import decode_images
 from modules.tabular import columns
 from modules.training import prune

@@ -7,7 +7,7 @@ from dataclasses import asdict
 
 import pytest
 
-from modules.hparams import TrainHparams
+from modules.hparams.train import TrainHparams
 from pipelines.train_stages import Train
 
 

@@ -6,7 +6,9 @@ import re
 
 import pytest
 
-from modules import hparams
+from modules.hparams.families import field_names
+from modules.hparams.image import ImageModelHparams
+from modules.hparams.train import TrainHparams
 from pipelines import config, model_stages, train_stages
 from pipelines.errors import ConfigError, NotFoundError
 
@@ -131,9 +133,9 @@ def test_the_file_name_is_the_default_name(tmp_path) -> None:
 
 
 def test_settings_and_hyperparameters_have_the_same_names() -> None:
-    assert set(train_stages.Train.model_fields) == set(hparams.field_names(hparams.TrainHparams))
+    assert set(train_stages.Train.model_fields) == set(field_names(TrainHparams))
     model = set(model_stages.ImageModel.model_fields) - {"family"}
-    assert model == set(hparams.field_names(hparams.ImageModelHparams))
+    assert model == set(field_names(ImageModelHparams))
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from pipelines import fingerprint
+from pipelines import config, fingerprint, plans
+from pipelines.workspace import Workspace
 
 
 @pytest.fixture
@@ -69,7 +70,36 @@ def test_the_environment_is_what_headrace_depends_on() -> None:
 
 def test_our_own_trainer_covers_preprocessing_shared_with_serving() -> None:
     found = fingerprint.closure(["modules.image.trainer"])
-    assert {"modules.image.decode", "modules.export", "modules.hparams", "modules.training.loop"} <= set(
-        found
-    )
+    expected = {"modules.image.decode", "modules.export", "modules.hparams.image", "modules.training.loop"}
+    assert expected <= set(found)
+    assert "modules.hparams.text" not in found
     assert not any(name.startswith(("pipelines", "components")) for name in found)
+
+
+def test_hardware_is_what_precision_is_chosen_by(tmp_path) -> None:
+    from modules.training import devices
+
+    assert fingerprint.hardware(tmp_path) == []
+    for number, model in enumerate(("NVIDIA L4", "NVIDIA H100")):
+        folder = tmp_path / "driver/nvidia/gpus" / f"0000:0{number}:00.0"
+        folder.mkdir(parents=True)
+        (folder / "information").write_text(f"Model: \t\t {model}\nIRQ: 1\n")
+    info = "processor: 0\nflags\t\t: fpu avx2 avx512_bf16 amx_bf16 amx_tile\n"
+    (tmp_path / "cpuinfo").write_text(info)
+    units = devices.cpu_bfloat16_units(info)
+    assert fingerprint.hardware(tmp_path) == ["NVIDIA L4", "NVIDIA H100", *units]
+    assert units == ["amx_bf16", "avx512_bf16"]
+
+
+def test_other_hardware_is_another_key(tmp_path, monkeypatch) -> None:
+    """Of the compiled pipeline, and of the Trainer in it."""
+    (tmp_path / "rows.csv").write_text("a,label\n1,x\n2,y\n")
+    experiment = config.from_mapping(
+        {"name": "rows", "data": {"path": str(tmp_path / "rows.csv")}, "model": {"family": "tabular"}}
+    )
+    workspace = Workspace.open(tmp_path / "w", create=True)
+    keys = []
+    for found in ([], ["amx_bf16"], ["NVIDIA L4"], []):
+        monkeypatch.setattr(fingerprint, "hardware", lambda found=found: found)
+        keys.append(plans.key_of(experiment, workspace, cache=True))
+    assert len(set(keys)) == 3 and keys[0] == keys[3]

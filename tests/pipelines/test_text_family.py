@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from modules.hparams import TextHparams, TextInputHparams
+from modules.hparams.text import TextHparams, TextInputHparams
 from pipelines import config, text_family
 from pipelines.errors import InputError
 

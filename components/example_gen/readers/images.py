@@ -16,10 +16,9 @@ from PIL import Image, UnidentifiedImageError
 
 from components.example_gen.batch import Batch, Fault
 from components.example_gen.request import Request, Source
+from components.images import MAX_PIXELS
 
 FORMATS = {"JPEG", "PNG", "GIF", "BMP", "WEBP"}
-MAX_PIXELS = 100_000_000
-"""A larger image is refused before it is decoded: a small file can hold a huge one."""
 
 
 def read(source: Source, request: Request) -> Iterator[Batch]:

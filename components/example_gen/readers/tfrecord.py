@@ -16,6 +16,9 @@ from components.example_gen.batch import Batch, Fault, chunks
 from components.example_gen.request import Request, Source
 
 _GZIP_MAGIC = b"\x1f\x8b"
+MAX_RECORD_BYTES = 512 << 20
+"""A longer record is refused before it is read: gzip makes a small file of a huge one."""
+
 _HEAD = struct.Struct("<QI")
 _TAIL = struct.Struct("<I")
 
@@ -90,6 +93,8 @@ def _next_record(file: IO[bytes]) -> bytes | None:
     length, checksum = _HEAD.unpack(head)
     if _masked_crc(head[:8]) != checksum:
         raise _DamagedError("the checksum of a record's length differs")
+    if length > MAX_RECORD_BYTES:
+        raise _DamagedError(f"a record has {length:,} bytes; at most {MAX_RECORD_BYTES:,}")
     body = file.read(length + _TAIL.size)
     if len(body) < length + _TAIL.size:
         raise _DamagedError("it is cut off in a record")

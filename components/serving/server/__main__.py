@@ -20,7 +20,12 @@ def run(options: Options) -> None:
     import gc
     import logging
 
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    from components import logs
+
+    if options.log_format == "json":
+        logs.write_json_logs()
+    else:
+        logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     # Its loader for Sessions warns at every load that it is the old one.
     logging.getLogger("tensorflow").setLevel(logging.ERROR)
     logging.getLogger("uvicorn").setLevel(logging.WARNING)

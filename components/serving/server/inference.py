@@ -15,6 +15,7 @@ import numpy as np
 import tensorflow as tf
 from tensorflow_serving.apis import classification_pb2, regression_pb2
 
+from components import images
 from components.serving.server import tensors
 from components.serving.server.loading import Call, Model
 from components.serving.server.status import Code, RequestError, invalid
@@ -58,6 +59,20 @@ def predict_call(model: Model, name: str, inputs: Inputs, output_filter: Sequenc
     for alias, array in complete.items():
         _check_dtype(alias, array, signature.inputs[alias])
     return Call(name or DEFAULT_SIGNATURE, complete, _fetched(signature, output_filter))
+
+
+def check_images(call: Call, limit: int) -> None:
+    """Refuses images that are small files and decode to gigabytes, in Examples too.
+
+    Raises:
+        RequestError: INVALID_ARGUMENT, one has more pixels than `limit`.
+    """
+    for alias, array in call.inputs.items():
+        if array.dtype == object:
+            for value in array.flat:
+                reason = images.fault_within(value, limit) if isinstance(value, bytes) else None
+                if reason is not None:
+                    raise invalid(f"Input {alias}: {reason}")
 
 
 def _defaults(signature: Any) -> dict[str, np.ndarray]:

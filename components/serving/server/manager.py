@@ -21,6 +21,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from components.logs import extra
+from components.serving import signature
 from components.serving.server.loading import Model
 from components.serving.server.status import Code, RequestError, as_request_error, invalid
 from components.serving.server.text_protos import ModelConfig
@@ -265,7 +267,9 @@ class ModelManager:
             self._note_failure(version, error)
             return
         version.model, version.error, version.state = model, None, State.AVAILABLE
-        _log.info("%s version %d is available (%.1f s)", version.name, number, self._clock() - began)
+        seconds = self._clock() - began
+        told = extra("model.available", model=version.name, version=number, seconds=seconds)
+        _log.info("%s version %d is available (%.1f s)", version.name, number, seconds, extra=told)
 
     def _note_failure(self, version: Version, error: Exception) -> None:
         version.attempts += 1
@@ -273,9 +277,17 @@ class ModelManager:
         version.retry_at = self._clock() + self._retries.interval_s
         if version.attempts > self._retries.count:
             version.state = State.END
+        told = extra(
+            "model.failed",
+            model=version.name,
+            version=version.number,
+            attempt=version.attempts,
+            error=str(error),
+        )
         _log.error(
             "%s version %d does not load (attempt %d of %d) [%s]: %s",
             version.name, version.number, version.attempts, self._retries.count + 1, version.folder, error,
+            extra=told,
         )  # fmt: skip
 
     def _release(self, entry: _Entry, folders: dict[int, Path]) -> None:
@@ -305,7 +317,8 @@ class ModelManager:
         if model is not None:
             await asyncio.get_running_loop().run_in_executor(self._pool, model.close)
         version.state = State.END
-        _log.info("%s version %d is unloaded", version.name, version.number)
+        told = extra("model.unloaded", model=version.name, version=version.number)
+        _log.info("%s version %d is unloaded", version.name, version.number, extra=told)
 
     async def close(self) -> None:
         """Unloads everything, each version after its last request."""
@@ -332,9 +345,9 @@ def version_folders(base_path: Path) -> dict[int, Path]:
 
 
 def _fingerprint(folder: Path) -> object:
-    """Changes when the model file of a version is written or replaced."""
+    """Changes when the model file of a version, or its signature, is written or replaced."""
     stats: list[tuple[str, int, int]] = []
-    for name in ("saved_model.pb", "saved_model.pbtxt", "model.tflite"):
+    for name in ("saved_model.pb", "saved_model.pbtxt", "model.tflite", signature.FILE):
         with contextlib.suppress(OSError):
             stat = (folder / name).stat()
             stats.append((name, stat.st_mtime_ns, stat.st_size))

@@ -38,6 +38,9 @@ class Options:
     rest_api_timeout_in_ms: int = _flag(30_000, "A REST request that takes longer is ended.")
     rest_api_enable_cors_support: bool = _flag(False, "Let browsers call from any origin.")
     max_request_bytes: int = _flag(100 << 20, "Larger request bodies and messages are refused.")
+    max_image_pixels: int = _flag(
+        100_000_000, "Requests with a larger image are refused before it is decoded; 0: never."
+    )
     max_queued_requests: int = _flag(1000, "Requests beyond these, waiting or running, are refused.")
     enable_batching: bool = _flag(False, "Run requests that arrive together as one batch.")
     batching_parameters_file: str = _flag("", "Text protobuf (BatchingParameters); needs enable_batching.")
@@ -56,6 +59,8 @@ class Options:
     )
     monitoring_config_file: str = _flag("", "Text protobuf (MonitoringConfig) that enables metrics.")
     enable_metrics: bool = _flag(False, "Metrics without a monitoring_config_file, on the usual path.")
+    require_signature: str = _flag("", "PEM file of a public key: only versions that it signed are loaded.")
+    log_format: str = _flag("text", "Of the log on standard error: text, or json (an object a line).")
     shutdown_grace_seconds: float = _flag(30.0, "After SIGTERM requests under way have so long to finish.")
 
     def __post_init__(self) -> None:
@@ -75,12 +80,15 @@ class Options:
         ):
             if not getattr(self, name):
                 raise ValueError(f"{name} must be at least 1. Received: {name}=0")
+        if self.log_format not in LOG_FORMATS:
+            raise ValueError(f"log_format is one of {LOG_FORMATS}. Received: {self.log_format!r}")
         if self.port == self.rest_api_port:
             raise ValueError(f"port and rest_api_port must differ, one not 0. Received: {self.port} for both")
         if self.batching_parameters_file and not self.enable_batching:
             raise ValueError("batching_parameters_file needs enable_batching")
 
 
+LOG_FORMATS = ("text", "json")
 MODEL_SOURCES = ("model_root", "model_config_file", "model_base_path")
 
 

@@ -22,6 +22,8 @@ from typing import Any
 import uvicorn
 
 from components.errors import ServableError
+from components.logs import extra
+from components.serving import signature
 from components.serving.server import grpc_api, loading, rest_api, text_protos, warmup
 from components.serving.server.loading import LoadSettings, Model
 from components.serving.server.manager import ModelManager, Retries, every, version_folders
@@ -39,12 +41,23 @@ _KEEP_ALIVE_SECONDS = 75
 close a connection while a request is on its way."""
 
 
-def load_and_warm(folder: Path, settings: LoadSettings, warm_up: bool) -> Model:
+def load_and_warm(
+    folder: Path, settings: LoadSettings, warm_up: bool, public_key: Path | None = None
+) -> Model:
     """Loads the version in `folder` and sends it its warm-up requests.
 
+    Args:
+        folder: a version.
+        settings: how it is loaded.
+        warm_up: whether it is sent its warm-up requests.
+        public_key: of who must have signed it; None for anybody.
+
     Raises:
+        ServableError: it was not signed with that key, or is not as it was signed.
         Exception: whatever loading or the first failing request raises.
     """
+    if public_key is not None:
+        signature.verify(folder, public_key)
     model = loading.load(folder, settings)
     try:
         if warm_up:
@@ -70,6 +83,15 @@ def configured_models(options: Options) -> list[ModelConfig]:
     models = (path for path in sorted(root.iterdir()) if not path.name.startswith("."))
     found = [root] if version_folders(root) else [path for path in models if _has_versions(path)]
     return [ModelConfig(path.name, path, text_protos.latest(1)) for path in found]
+
+
+def _public_key(options: Options) -> Path | None:
+    """The key that versions must be signed with; looked at now, so that a wrong one ends the start."""
+    if not options.require_signature:
+        return None
+    path = Path(options.require_signature).expanduser().absolute()
+    signature.check_public_key(path)
+    return path
 
 
 def _folder(path: str) -> Path:
@@ -101,6 +123,7 @@ class _Server:
             load_and_warm,
             settings=LoadSettings(tuple(options.saved_model_tags.split(",")), options.prefer_tflite_model),
             warm_up=options.enable_model_warmup,
+            public_key=_public_key(options),
         )
         manager = ModelManager(
             configured_models(options),
@@ -111,7 +134,11 @@ class _Server:
         )
         runner = _runner(options)
         service = Service(
-            manager, runner, options.max_queued_requests, options.enable_signature_method_name_check
+            manager,
+            runner,
+            options.max_queued_requests,
+            options.enable_signature_method_name_check,
+            options.max_image_pixels,
         )
         return cls(options, manager, runner, service, Metrics())
 
@@ -268,11 +295,14 @@ async def serve(
         server.manager.set_labels()
         await server.open_ports(closing)
         polling = list(server.polling())
-        _log.info("gRPC on port %d, REST on port %d of %s", options.port, options.rest_api_port, options.host)
+        grpc_port, rest_port, host = options.port, options.rest_api_port, options.host
+        told = extra("server.listening", host=host, grpc_port=grpc_port, rest_port=rest_port)
+        _log.info("gRPC on port %d, REST on port %d of %s", grpc_port, rest_port, host, extra=told)
         if on_ready:
             on_ready()
         await stop.wait()
-        _log.info("Ending: requests under way are answered, no new ones are taken")
+        told = extra("server.ending")
+        _log.info("Ending: requests under way are answered, no new ones are taken", extra=told)
         for task in polling:
             task.cancel()
 

@@ -19,6 +19,7 @@ from tensorflow_serving.apis import (
     regression_pb2,
 )
 
+from components import images
 from components.serving.server import inference, text_protos
 from components.serving.server.loading import Call, Model
 from components.serving.server.manager import ModelManager, Version
@@ -49,13 +50,22 @@ class Service:
         runner: runs them.
         limit: requests under way at most; further ones get RESOURCE_EXHAUSTED.
         check_method: Classify and Regress insist on the signature's method name.
+        max_pixels: of an image in a request; 0 for no limit.
     """
 
-    def __init__(self, manager: ModelManager, runner: Runner, limit: int, check_method: bool = False) -> None:
+    def __init__(
+        self,
+        manager: ModelManager,
+        runner: Runner,
+        limit: int,
+        check_method: bool = False,
+        max_pixels: int = images.MAX_PIXELS,
+    ) -> None:
         self._manager = manager
         self._runner = runner
         self._limit = limit
         self._check_method = check_method
+        self._max_pixels = max_pixels
         self._under_way = 0
 
     async def predict(
@@ -166,6 +176,8 @@ class Service:
             raise RequestError(
                 Code.RESOURCE_EXHAUSTED, f"Too many requests: {self._limit} are waiting or running already"
             )
+        if self._max_pixels:
+            inference.check_images(call, self._max_pixels)
         self._under_way += 1
         try:
             return await self._runner.run(model, call)

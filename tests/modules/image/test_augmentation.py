@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from modules.hparams import AugmentHparams, ImageModelHparams
+from modules.hparams.image import AugmentHparams, ImageModelHparams
 from modules.image import augment, augmentation
 from pipelines.model_stages import Augment
 

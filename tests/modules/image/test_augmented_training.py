@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from modules.hparams import AugmentHparams, CheckpointHparams
+from modules.hparams.image import AugmentHparams
+from modules.hparams.train import CheckpointHparams
 from modules.image import augmentation
 from modules.input_pipeline import TrainingStream
 from modules.training import loop

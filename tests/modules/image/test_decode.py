@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from functools import partial
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ import tensorflow as tf
 from PIL import Image
 
 from modules.image import decode
+from tests import bombs
 
 
 def jpeg(height: int, width: int, grey: bool = False) -> bytes:
@@ -115,3 +117,24 @@ def test_the_same_part_of_a_jpeg_and_a_png_is_the_same(png) -> None:
         for item in (encoded, png(pixels))
     ]
     np.testing.assert_allclose(parts[0], parts[1], atol=6.0)
+
+
+@pytest.mark.parametrize("kind", bombs.BOMBS)
+def test_what_is_served_refuses_a_small_file_of_a_huge_image(kind: str) -> None:
+    bomb = bombs.gif(8, 8, screen=60_000) if kind == "gif" else bombs.BOMBS[kind]
+    batch = tf.constant([jpeg(8, 8), bomb])
+    with pytest.raises(tf.errors.InvalidArgumentError, match="An image has more than 100000000 pixels"):
+        decode.decode_images(batch, height=8, width=8, channels=3)
+    graph = tf.function(partial(decode.decode_images, height=8, width=8, channels=3))
+    with pytest.raises(tf.errors.InvalidArgumentError, match="An image has more than 100000000 pixels"):
+        graph(batch)
+
+
+@pytest.mark.parametrize("kind", ["JPEG", "PNG", "GIF", "BMP"])
+def test_a_batch_is_its_images(kind: str) -> None:
+    buffer = io.BytesIO()
+    Image.open(io.BytesIO(jpeg(31, 47))).save(buffer, format=kind)
+    size = {"height": 16, "width": 16, "channels": 3}
+    one = decode.decode_image(tf.constant(buffer.getvalue()), **size)
+    batch = decode.decode_images(tf.constant([buffer.getvalue()] * 2), **size)
+    np.testing.assert_array_equal(batch.numpy(), np.stack([one, one]))

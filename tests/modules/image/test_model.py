@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from modules import contract, export
 from modules.errors import TrainingError
-from modules.hparams import IMAGE_NETWORKS, KERAS_NETWORKS, ImageModelHparams
+from modules.hparams.image import IMAGE_NETWORKS, KERAS_NETWORKS, ImageModelHparams
 from modules.image import applications, networks
 from modules.image import model as image_model
 from modules.training import freezing

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from modules.errors import TrainingError
-from modules.hparams import TabularHparams, TabularInputHparams, TabularModelHparams, TrainHparams
+from modules.hparams.tabular import TabularHparams, TabularInputHparams, TabularModelHparams
+from modules.hparams.train import TrainHparams
 from modules.tabular import model as tabular_model
 from modules.tabular.columns import Layout
 

@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 
 from modules.errors import TrainingError
-from modules.hparams import TabularInputHparams
+from modules.hparams.tabular import TabularInputHparams
 from modules.tabular import columns
 from modules.tabular.preprocessing import preprocessing_fn
 

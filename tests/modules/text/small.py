@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from modules.hparams import TextHparams, TextModelHparams
+from modules.hparams.text import TextHparams, TextModelHparams
 from modules.text.model import Vocabulary
 from tests.modules.text.test_tokens import hparams as inputs
 from tests.modules.training.small import hparams as train

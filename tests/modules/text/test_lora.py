@@ -10,7 +10,7 @@ import pytest
 
 from modules import input_pipeline
 from modules.errors import TrainingError
-from modules.hparams import LoraHparams
+from modules.hparams.text import LoraHparams
 from modules.text import batching, lora
 from modules.text import model as text_model
 from modules.training import loop

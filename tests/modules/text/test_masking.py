@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from modules.hparams import PretrainHparams
+from modules.hparams.text import PretrainHparams
 from modules.text import model as text_model
 from modules.text import pretraining
 from modules.text.masking import NOT_CHOSEN, Masking

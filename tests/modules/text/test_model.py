@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from modules import input_pipeline
 from modules.errors import TrainingError
-from modules.hparams import ChunkHparams
+from modules.hparams.text import ChunkHparams
 from modules.text import batching, layers
 from modules.text import model as text_model
 from modules.text.trainer import document_frequencies, inverse_frequencies

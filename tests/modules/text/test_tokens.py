@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from modules.hparams import TextInputHparams
+from modules.hparams.text import TextInputHparams
 from modules.text import tokens, words
 from modules.text.normalise import normalise
 from modules.text.trainer import split_pairs

@@ -18,7 +18,7 @@ import pytest
 import tensorflow as tf
 
 from modules import contract
-from modules.hparams import LoraHparams, PretrainHparams
+from modules.hparams.text import LoraHparams, PretrainHparams
 from modules.text import preprocessing, tokens, trainer
 from tests.modules.text.small import MODEL
 from tests.modules.text.test_tokens import DEFAULTS

@@ -60,7 +60,7 @@ def train(folder: str, settings: dict[str, Any], checkpoint: dict[str, Any]) -> 
     """Trains with checkpoints in `folder`; returns a digest of the final weights, and the report."""
     import hashlib
 
-    from modules.hparams import CheckpointHparams
+    from modules.hparams.train import CheckpointHparams
     from modules.training.checkpoints import CheckpointStore
     from tests.modules.training import small
 
@@ -84,7 +84,7 @@ def worker_fn(fn_args: Any) -> None:
     """What each worker of `workers.run` calls: trains, and the chief writes what came of it."""
     import numpy as np
 
-    from modules.hparams import CheckpointHparams, TrainHparams
+    from modules.hparams.train import CheckpointHparams, TrainHparams
     from modules.training.checkpoints import CheckpointStore
     from modules.training.session import prepare
     from tests.modules.training import small

@@ -13,7 +13,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from modules.hparams import CheckpointHparams, ScheduleHparams, TrainHparams
+from modules.hparams.train import CheckpointHparams, ScheduleHparams, TrainHparams
 from modules.input_pipeline import TrainingStream
 from modules.training import loop
 from modules.training.session import Session, prepare

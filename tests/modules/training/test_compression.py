@@ -13,7 +13,7 @@ import tensorflow as tf
 
 from modules import contract, export
 from modules.errors import TrainingError
-from modules.hparams import DistillHparams, PruneHparams, QuantizeAwareHparams
+from modules.hparams.train import DistillHparams, PruneHparams, QuantizeAwareHparams
 from modules.training import distill, loop, prune, quantize_aware
 from modules.training.compression import Compression
 from modules.training.session import prepare

@@ -13,7 +13,7 @@ import pytest
 import tensorflow as tf
 
 from modules.errors import TrainingError
-from modules.hparams import CheckpointHparams
+from modules.hparams.train import CheckpointHparams
 from modules.training.checkpoints import CheckpointStore
 from modules.training.extensions import Extension, Extensions
 from tests.modules.training import small

@@ -13,7 +13,7 @@ import pytest
 import tensorflow as tf
 
 from modules.errors import TrainingError
-from modules.hparams import CheckpointHparams
+from modules.hparams.train import CheckpointHparams
 from modules.input_pipeline import TrainingStream
 from modules.training import fused_norm, loop, pace
 from modules.training.checkpoints import CheckpointStore

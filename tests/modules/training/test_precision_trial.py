@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from modules.hparams import TrainHparams
+from modules.hparams.train import TrainHparams
 from modules.training import precision_trial
 from modules.training.precision import PrecisionChoice
 from modules.training.session import Session, prepare

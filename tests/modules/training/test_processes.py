@@ -16,7 +16,7 @@ import psutil
 import pytest
 
 from modules.errors import TrainingError
-from modules.hparams import TrainHparams
+from modules.hparams.train import TrainHparams
 from modules.training import workers
 from tests.modules.training import small
 from tests.modules.training.children import SETTINGS

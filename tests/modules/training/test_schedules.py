@@ -6,7 +6,7 @@ import pytest
 import tensorflow as tf
 
 from modules.errors import TrainingError
-from modules.hparams import ScheduleHparams, TrainHparams
+from modules.hparams.train import ScheduleHparams, TrainHparams
 from modules.training import schedules
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from modules.errors import TrainingError
-from modules.hparams import TrainHparams
+from modules.hparams.train import TrainHparams
 from modules.training import classifier, loop, search, tuned
 from modules.training.report import FitReport
 from tests.modules.training import small

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
+
 import pytest
 
 from pipelines.cli.main import COMMANDS, main
@@ -38,6 +42,47 @@ def test_an_unknown_experiment_exits_2_with_a_remedy(capsys) -> None:
     assert code == 2
     assert err.splitlines()[0] == "Error: There is no experiment 'digts'"
     assert "Did you mean 'digits'?" in err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "headline"),
+    [
+        (("run", "digts", "--log-format", "json"), "There is no experiment 'digts'"),
+        (("run", "digts", "--log-format=json"), "There is no experiment 'digts'"),
+        (
+            ("run", "--log-format", "json", "--no-such"),
+            "No such option '--no-such'. Did you mean '--no-cache'?",
+        ),
+        (("serve", "--log_format=json", "--port=-1"), "port cannot be negative. Received: port=-1"),
+    ],
+)
+def test_mistakes_are_lines_of_a_structured_log(arguments, headline: str, capsys) -> None:
+    code, out, err = call(*arguments, capsys=capsys)
+    assert (code, out) == (2, "")
+    line = json.loads(err)
+    assert (line["event"], line["level"], line["message"]) == ("error", "error", headline)
+    assert {"time", "place", "remedy"} <= line.keys()
+
+
+def test_the_environment_may_ask_for_a_structured_log(capsys, monkeypatch) -> None:
+    monkeypatch.setenv("HEADRACE_LOG_FORMAT", "json")
+    code, _, err = call("run", "digts", capsys=capsys)
+    assert code == 2
+    assert json.loads(err)["message"] == "There is no experiment 'digts'"
+
+
+@pytest.mark.parametrize(("arguments", "code"), [(["--version"], 0), (["rnu"], 2)])
+def test_a_crash_in_the_interpreters_shutdown_changes_no_exit_code(arguments: list[str], code: int) -> None:
+    """As TensorFlow's libraries have crashed there; a module of its name stands for it."""
+    program = (
+        "import atexit, os, signal, sys, types\n"
+        "atexit.register(os.kill, os.getpid(), signal.SIGSEGV)\n"
+        "sys.modules['tensorflow'] = types.ModuleType('tensorflow')\n"
+        f"from pipelines.cli.main import main; main({arguments!r})\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert done.returncode == code, done.stderr
+    assert done.stdout.startswith("headrace ") is (code == 0)
 
 
 def test_an_unknown_node_exits_2(headrace, tmp_path) -> None:

@@ -11,14 +11,16 @@ from tfx import v1 as tfx
 from tfx.dsl.compiler import compiler, constants
 from tfx.dsl.component.experimental.decorators import component
 from tfx.orchestration.portable import runtime_parameter_utils
+from tfx.proto.orchestration import pipeline_pb2
 
 from bench.recorded_runs import Writer
 from pipelines import errors
-from pipelines.lineage import query, store
+from pipelines.lineage import copying, query, store
 from pipelines.lineage.api import ApiSource
 from pipelines.lineage.database import PASSWORD_VARIABLE, VARIABLE, Database, settle
 from pipelines.lineage.sqlite import SqliteSource
 from pipelines.lineage.store import INPUT_FILE, ArtifactRecord, Store
+from pipelines.runners import cached
 from pipelines.runners.local import LocalRunner
 from pipelines.runners.node import RunFiles
 from pipelines.stages import Metadata
@@ -107,8 +109,28 @@ def test_nodes_run_side_by_side_and_are_cached(server, tmp_path) -> None:
         states = [{node.node: node.state for node in record.nodes(run)} for run in ("r-1", "r-2")]
     assert states[0] == {"one": "complete", "two": "complete", "Tell": "complete"}
     assert set(states[1].values()) == {"cached"}
+    _look_at_a_copy(database, tmp_path)
     written = [path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()]
     assert not any(servers.PASSWORD.encode() in content for content in written)
+
+
+def _look_at_a_copy(database: Database, folder: Path) -> None:
+    """As `headrace explain-cache` does: what was run is found, and the server's record stays as it is."""
+    files = RunFiles(folder / "r-3", Database(folder / "copy.db"))
+    files.folder.mkdir()
+    copying.copy_to_file(database, files.database.path)
+    ir = pipeline_pb2.Pipeline.FromString((folder / "ir").read_bytes())
+    runtime_parameter_utils.substitute_runtime_parameter(
+        ir, {constants.PIPELINE_RUN_ID_PARAMETER_NAME: "r-3"}
+    )
+    found = cached.looked_up(ir, files, (), lambda: None)
+    assert found == dict.fromkeys(("one", "two", "Tell"), "cached"), (files.folder / "look.log").read_text()
+    with Store(database) as record:
+        assert record.nodes("r-3") == []
+        (before, *_), nodes = record.runs(), record.nodes("r-1")
+    with Store(files.database) as record:
+        assert record.nodes("r-1") == nodes
+        assert record.find_run("latest") == before
 
 
 def _run(database: Database, folder: Path, run_id: str) -> bool:

@@ -17,7 +17,9 @@ from pipelines.retraining.ledger import Ledger, Record
 from pipelines.retraining.policy import Span
 from pipelines.retraining.rounds import RefusedError, Trained
 from pipelines.retraining.scheduler import Scheduler
+from pipelines.telemetry.notices import Notice
 from pipelines.workspace import Workspace
+from tests.pipelines.telemetry.documented import events
 
 
 class Killed(BaseException):
@@ -99,7 +101,7 @@ def workspace(tmp_path) -> Workspace:
 @pytest.fixture
 def make(workspace, tmp_path):
     (tmp_path / "data-1.csv").write_text("a,label\n1,x\n")
-    told: list[str] = []
+    told: list[Notice] = []
     notified: list[tuple[str, str]] = []
     clock = Clock()
 
@@ -282,3 +284,27 @@ def test_a_damaged_record_is_named(make, workspace) -> None:
     with pytest.raises(WorkspaceError, match="record cannot be read") as raised:
         make(FakeChain()).once()
     assert str(path) in raised.value.place
+
+
+def test_what_happens_is_told_as_documented(make) -> None:
+    chain = FakeChain(worse=["lost 3 points"])
+    scheduler = make(chain)
+    scheduler.once()
+    scheduler.say_waiting(scheduler.once().decision)
+    told = {notice.event: notice for notice in make.told}
+    assert list(told) == [
+        "retraining.looked",
+        "retraining.round_begun",
+        "retraining.round_ended",
+        "retraining.waiting",
+    ]
+    logged = [notice for notice in make.told if notice.level != "debug"]
+    assert {notice.event: set(notice.facts) for notice in logged}.items() <= events().items()
+    ended = told["retraining.round_ended"]
+    assert (ended.level, ended.facts["outcome"], ended.facts["detail"]) == (
+        "warning",
+        "refused",
+        "lost 3 points",
+    )
+    looked = told["retraining.looked"].facts
+    assert (looked["failures"], looked["stopped"], looked["in_service"]) == (0, False, 0)

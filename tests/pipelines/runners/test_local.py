@@ -1,6 +1,7 @@
 """The local runner: order, parallelism, crashes. On small pipelines of plain functions."""
 
 # No `from __future__ import annotations`: TFX reads the annotations of component functions.
+import atexit
 import faulthandler
 import os
 import signal
@@ -33,6 +34,11 @@ def Work(folder: Parameter[str], name: Parameter[str]):
 def Crash(folder: Parameter[str]):
     faulthandler.disable()  # its report would be printed among the tests
     os.kill(os.getpid(), signal.SIGSEGV)
+
+
+@component
+def CrashAtExit(folder: Parameter[str]):
+    atexit.register(os.kill, os.getpid(), signal.SIGSEGV)
 
 
 @component
@@ -134,6 +140,13 @@ def test_a_crash_in_native_code_is_that_nodes_failure(run, tmp_path) -> None:
         "Node crash crashed: its process was ended by signal 11 (SIGSEGV)" in last["crash"].error["headline"]
     )
     assert states == {"crash": "canceled"}
+
+
+def test_a_crash_in_the_interpreters_shutdown_is_no_failure(run, tmp_path) -> None:
+    """What has done its work and recorded it ends before native libraries are taken down."""
+    node = CrashAtExit(folder=str(tmp_path)).with_id("node")
+    ok, last, states = run([node])
+    assert ok and (last["node"].state, states) == ("complete", {"node": "complete"})
 
 
 def test_a_second_run_is_cached(run, tmp_path) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import gzip
+import struct
 from pathlib import Path
 
 import pytest
 
 from components.errors import DataError
-from components.example_gen.readers.tfrecord import numbered_records
+from components.example_gen.readers.tfrecord import MAX_RECORD_BYTES, _masked_crc, numbered_records
 
 RECORDS = [b"one", b"two" * 100, b"", b"four"]
 
@@ -40,6 +42,14 @@ def test_a_cut_anywhere_is_an_error_with_the_record(tmp_path, write_tfrecord, cu
         list(numbered_records(str(path)))
     complete = max(number for number, end in enumerate(ends) if end <= at)
     assert caught.value.place == f"{path}, record {complete}"
+
+
+def test_a_record_that_unpacks_to_too_much_is_not_read(tmp_path) -> None:
+    head = struct.pack("<Q", MAX_RECORD_BYTES + 1)
+    path = tmp_path / "a.tfrecord.gz"
+    path.write_bytes(gzip.compress(head + struct.pack("<I", _masked_crc(head)) + b"\0" * 1000))
+    with pytest.raises(DataError, match="a record has 536,870,913 bytes; at most 536,870,912"):
+        list(numbered_records(str(path)))
 
 
 def test_a_missing_file(tmp_path) -> None:

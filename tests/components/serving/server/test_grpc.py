@@ -20,6 +20,7 @@ from tensorflow_serving.apis import (
     regression_pb2,
 )
 
+from tests import bombs
 from tests.components.serving.server.running_server import Clients, in_thread
 
 Code = grpc.StatusCode
@@ -172,6 +173,17 @@ def test_messages_beyond_the_limit(server: Clients) -> None:
     request = predict_request("kinds", "floats", x=np.zeros(1 << 19, np.float32))
     refused(server.predictions.Predict, request, Code.RESOURCE_EXHAUSTED)
     assert server.predictions.Predict(predict_request("half", x=[[1.0]]), timeout=30).outputs["y"].float_val
+
+
+def test_images_beyond_the_limit_are_refused_in_examples_too(server: Clients) -> None:
+    bomb = tf.train.Feature(bytes_list=tf.train.BytesList(value=[bombs.BOMBS["png"]]))
+    request = classification_pb2.ClassificationRequest()
+    request.model_spec.name = "half"
+    request.model_spec.signature_name = "classify_x_to_y"
+    request.input.example_list.examples.extend([example(x=20.0), example(x=10.0)])
+    request.input.example_list.examples[1].features.feature["image"].CopyFrom(bomb)
+    message = refused(server.predictions.Classify, request, Code.INVALID_ARGUMENT)
+    assert "30000 x 30000" in message or "far more than 100000000 pixels" in message
 
 
 def test_classify_and_regress(server: Clients) -> None:

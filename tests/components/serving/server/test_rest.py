@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from tests import bombs
 from tests.components.serving.server.running_server import Clients, in_thread
 
 
@@ -345,6 +346,16 @@ def test_bodies_that_are_no_gzip(server: Clients, body: bytes) -> None:
     response = server.post("half:predict", body, headers={"Content-Encoding": "gzip"})
     assert response.status_code == 400
     assert "gzip" in error_of(response)
+
+
+@pytest.mark.parametrize("kind", bombs.BOMBS)
+def test_images_beyond_the_limit(server: Clients, kind: str) -> None:
+    instances = ["plain", bytes_as_json(bombs.BOMBS[kind])]
+    response = server.post("kinds:predict", {"signature_name": "texts", "instances": instances})
+    assert response.status_code == 400
+    assert "pixels" in error_of(response)
+    whole = ["plain", bytes_as_json(bombs.png(40, 30))]
+    assert server.post("kinds:predict", {"signature_name": "texts", "instances": whole}).status_code == 200
 
 
 def test_bodies_beyond_the_limit(server: Clients) -> None:
