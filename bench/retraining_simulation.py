@@ -2,454 +2,305 @@
 
 Seeded daily files with planted trouble: covariate and label drift, late and
 missing days, a day with shuffled labels, a corrupt file, schedulers and servers
-that are killed. The real chain runs on every day that asks for it; a server
-answers light load all the while. What is required stands in `_figures`.
+that are killed, a version that seems slow. The real chain runs on every day
+that asks for it; a server answers light load all the while. What is required
+stands in `bench.retraining_figures`; where something does not hold, the exit
+code is 1.
+
+    --folder F       keep everything in F, and go on with the day that F has come to
+    --figures        only compute the figures of what lies in F
 """
 
 from __future__ import annotations
 
 import argparse
-import csv
 import json
-import math
-import random
+import multiprocessing
+import os
+import shutil
 import signal
-import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from datetime import UTC, date, datetime, timedelta
+from collections.abc import Sequence
+from contextlib import closing
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
-import numpy as np
-import tensorflow as tf
-from tensorflow_serving.apis import predict_pb2
-
-from bench import common
-from components import subprocesses
+from bench import common, retraining_figures
+from bench.retraining_days import FIRST, WINDOW, Plan, arrive, arriving, rows
+from bench.retraining_journal import Journal
+from bench.retraining_server import MODEL, Server, example, request_of
 from components.serving_pusher import root as serving_root
-from pipelines import config, operations
-from pipelines.errors import NotFoundError
-from pipelines.lineage import query
-from pipelines.lineage.open import record_of
-from pipelines.retraining import assembly
-from pipelines.retraining.chain import LocalChain
+from pipelines import cleaning, config, operations
+from pipelines.retraining import assembly, feedback
+from pipelines.retraining.ledger import Ledger, Record
+from pipelines.retraining.scheduler import Scheduler
+from pipelines.telemetry.notices import DEBUG, Notice
 from pipelines.workspace import Workspace
-from tests.components.serving.server.running_server import free_ports
 
-FIRST = date(2026, 1, 1)
-ROWS = 700
-FEATURES = ("distance", "hour", "district")
-DISTRICTS = ("north", "south", "east", "west")
 HOUR_S = 3600.0
+OUTCOMES = 240
+KEEP_VERSIONS = 5
+SEED = 3
+NAME = "retraining_simulation"
 
 
-class Killed(BaseException):
-    """Stands for a SIGKILL of the scheduler."""
+def experiment(folder: Path, url: str, *, slow: bool) -> config.Experiment:
+    """What is trained again; `slow` makes any answer count as too slow."""
+    watch = {"minutes": 5, "every_s": 30, "min_requests": 5, "max_latency_ratio": 1e-6 if slow else 20.0}
+    return config.from_mapping(
+        {
+            "name": MODEL,
+            "data": {
+                "path": str(folder / "data" / "{YYYY}-{MM}-{DD}.csv"),
+                "format": "csv",
+                "window": WINDOW,
+            },
+            "model": {"family": "tabular", "hidden": [16]},
+            "train": {
+                "epochs": 15,
+                "batch_size": 64,
+                "learning_rate": 0.02,
+                "tensorboard": False,
+                "deterministic": True,
+            },
+            "rewrite": {"candidates": ["frozen"], "max_drop": 3.0},
+            "evaluation": {"min_accuracy": 0.6, "min_class_accuracy": 0.3, "max_drop": 1.0},
+            "push": {"server": {"url": url}},
+            "retraining": {
+                "on_new_span": True,
+                "on_drift": True,
+                "drift": {"default": 0.15},
+                "live": {"min_accuracy": 0.8, "outcomes": 200},
+                "max_drop": 4.0,
+                "watch": {**watch, "url": url},
+            },
+        }
+    )
 
 
-@dataclass(frozen=True)
-class Plan:
-    """Which days are in trouble, counted from 0.
-
-    Attributes:
-        days: simulated.
-        covariate: from this day on distances are longer.
-        label: from this day on another rule gives the labels.
-        late: its file comes two days later.
-        missing: its file never comes.
-        shuffled: its labels are shuffled.
-        corrupt: its file is cut in the middle of a row, with bytes that are no text.
-        killed: on these days the scheduler is killed in its round.
-        servers: on these days the server is killed.
-        rollback: on this day somebody rolls back by hand, and forward again.
-    """
-
-    days: int
-    covariate: int
-    label: int
-    late: int
-    missing: int
-    shuffled: int
-    corrupt: int
-    killed: tuple[int, int]
-    servers: tuple[int, int]
-    rollback: int
-
-    @classmethod
-    def of(cls, days: int, seed: int) -> Plan:
-        """Trouble on days of their own, none on the first three."""
-        picked = sorted(random.Random(seed).sample(range(3, days), 10))
-        random.Random(seed + 1).shuffle(picked)
-        return cls(days, *picked[:6], (picked[6], picked[7]), (picked[8], picked[9]), picked[9])
-
-
-def rows(plan: Plan, day: int, seed: int, count: int = ROWS) -> list[dict[str, str]]:
-    """A day's labelled rows, sound ones."""
-    rng = np.random.default_rng([seed, day])
-    far = 4.0 if day >= plan.covariate else 0.0
-    sign = -1.0 if day >= plan.label else 1.0
-    made = []
-    for _ in range(count):
-        distance, hour = float(rng.gamma(2.0, 2.0) + far), float(rng.uniform(0, 24))
-        district = DISTRICTS[int(rng.integers(len(DISTRICTS)))]
-        score = sign * (0.8 * (distance - 4.0 - far) + (2.0 if district in ("north", "east") else -2.0))
-        noisy = rng.uniform() < 0.05
-        tip = (score > 0) != noisy
-        made.append(
-            {
-                "distance": f"{distance:.3f}",
-                "hour": f"{hour:.2f}",
-                "district": district,
-                "label": "yes" if tip else "no",
-            }
-        )
-    return made
-
-
-def write(path: Path, made: Sequence[Mapping[str, str]]) -> None:
-    """Writes a day's file, whole or not at all."""
-    scratch = path.with_name(f".{path.name}")
-    with open(scratch, "w", newline="") as file:
-        writer = csv.DictWriter(file, [*FEATURES, "label"])
-        writer.writeheader()
-        writer.writerows(made)
-    scratch.rename(path)
-
-
-@dataclass
-class Server:
-    """The embedded server in a process of its own, and a client that never rests in another."""
-
-    folder: Path
-    scratch: Path
-    _processes: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        self.port, self.rest_port = free_ports()
-        self.scratch.mkdir()
-
-    def start(self, request: bytes) -> None:
-        """Starts server and client, and waits until there are answers."""
-        (self.scratch / "request.pb").write_bytes(request)
-        self._run("client", "-m", "bench.steady_client", str(self.scratch), str(self.port))
-        self._serve()
-
-    def restart(self) -> None:
-        """Kills the server and starts it again."""
-        (self.scratch / "up").unlink()
-        time.sleep(0.5)  # what is under way is answered
-        self._processes["server"].send_signal(signal.SIGKILL)
-        self._processes["server"].wait()
-        self._serve()
-
-    def counts(self) -> dict[str, int]:
-        path = self.scratch / "counts.json"
-        return (
-            dict(json.loads(path.read_text())) if path.exists() else {"asked": 0, "failed": 0, "answers": 0}
-        )
-
-    def end(self) -> None:
-        for process in self._processes.values():
-            process.terminate()
-            process.wait()
-
-    def _serve(self) -> None:
-        ports = [f"--port={self.port}", f"--rest-port={self.rest_port}"]
-        base = [f"--model_base_path={self.folder}", "--model_name=tips"]
-        self._run("server", "-m", "pipelines.cli.main", "serve", *base, *ports)
-        before = self.counts()["answers"]
-        deadline = time.monotonic() + 180
-        while self.counts()["answers"] <= before + 2:
-            if time.monotonic() > deadline:
-                raise RuntimeError(f"the server does not answer; see {self.scratch}/server.log")
-            time.sleep(0.3)
-        (self.scratch / "up").touch()
-
-    def _run(self, name: str, *arguments: str) -> None:
-        with open(self.scratch / f"{name}.log", "ab") as log:
-            self._processes[name] = subprocess.Popen([sys.executable, *arguments], stdout=log, stderr=log)
-
-
-def request_of(row: Mapping[str, str]) -> Any:
-    """A Predict request for one row."""
-    request = predict_pb2.PredictRequest()
-    request.model_spec.name, request.model_spec.signature_name = "tips", "serving_default"
-    request.inputs["examples"].CopyFrom(tf.make_tensor_proto([example(row)]))
-    return request
-
-
-def example(row: Mapping[str, str]) -> bytes:
-    """A row as a serialized tf.train.Example."""
-    features = {
-        "distance": tf.train.Feature(float_list=tf.train.FloatList(value=[float(row["distance"])])),
-        "hour": tf.train.Feature(float_list=tf.train.FloatList(value=[float(row["hour"])])),
-        "district": tf.train.Feature(bytes_list=tf.train.BytesList(value=[row["district"].encode()])),
-        "label": tf.train.Feature(bytes_list=tf.train.BytesList(value=[row["label"].encode()])),
-    }
-    return bytes(tf.train.Example(features=tf.train.Features(feature=features)).SerializeToString())
-
-
-@dataclass(frozen=True)
-class ScoreTask:
-    """Version folders, serialized Examples, their classes, and the file that takes the accuracies."""
-
-    folders: list[str]
-    records: list[bytes]
-    truth: list[str]
-    output: str
-
-
-def score(task: ScoreTask) -> None:
-    """Accuracy of each version; in a process of its own, since TensorFlow does not survive a fork."""
-    from components.serving import runtimes
-
-    found = []
-    for folder in task.folders:
-        model = runtimes.load_version(Path(folder))
-        said = np.array(model.servable.class_names)[model.predict(task.records).scores.argmax(1)]
-        found.append(float((said == np.array(task.truth)).mean()))
-    Path(task.output).write_text(json.dumps(found))
-
-
-@dataclass
 class Simulation:
-    """Days, one after another."""
+    """Days, one after another, in a folder that is all there is to know."""
 
-    plan: Plan
-    seed: int
-    folder: Path
-    now: float = field(init=False)
-    sightings: list[tuple[float, int]] = field(default_factory=list)
-    rollback_s: float = math.nan
-    worse: list[str] = field(default_factory=list)
-    drift_seen: dict[int, list[str]] = field(default_factory=dict)
-    kills: set[int] = field(default_factory=set)
+    def __init__(self, folder: Path, plan: Plan, seed: int) -> None:
+        self.folder, self.plan, self.seed = folder, plan, seed
+        self.data = folder / "data"
+        self.data.mkdir(parents=True, exist_ok=True)
+        self.workspace = Workspace.open(folder / "workspace", create=True)
+        self.root = self.workspace.serving_root(MODEL)
+        self.ledger = Ledger(self.workspace, MODEL)
+        self.journal = Journal(folder)
+        self.server = Server(self.root, folder / "server")
+        self._schedulers: dict[bool, Scheduler] = {}
+        self._victim: multiprocessing.process.BaseProcess | None = None
+        self.now = 0.0
+        self.day = 0
 
-    def __post_init__(self) -> None:
-        self.now = datetime(FIRST.year, FIRST.month, FIRST.day, tzinfo=UTC).timestamp()
-        self.data = self.folder / "data"
-        self.data.mkdir()
-        self.golden = self.folder / "golden.csv"
-        write(self.golden, rows(self.plan, 0, self.seed + 999, 400))
-        self.workspace = Workspace.open(self.folder / "workspace", create=True)
-        self.root = self.workspace.serving_root("tips")
-        self.server: Server | None = None
+    def go_on(self) -> None:
+        """All days that are left."""
+        self.server.start(request_of(rows(self.plan, 0, self.seed, 1)[0]).SerializeToString())
+        for day in range(self.journal.days_done(), self.plan.days):
+            began = time.monotonic()
+            self.day, self.now = day, _midnight(day)
+            self._live_through(day)
+            self.journal.note("done", day, seconds=time.monotonic() - began)
+            self._tell(f"day {day} took {time.monotonic() - began:.0f} s")
 
-    def experiment(self) -> config.Experiment:
-        return config.from_mapping(
-            {
-                "name": "tips",
-                "data": {"path": str(self.data / "{YYYY}-{MM}-{DD}.csv"), "format": "csv", "window": 3},
-                "model": {"family": "tabular", "hidden": [16]},
-                "train": {"epochs": 4, "batch_size": 64, "tensorboard": False, "deterministic": True},
-                "rewrite": {"candidates": ["frozen"], "max_drop": 3.0},
-                "evaluation": {"min_accuracy": 0.6, "min_class_accuracy": 0.3, "max_drop": 1.0},
-                "retraining": {
-                    "on_new_span": True,
-                    "on_drift": True,
-                    "max_drop": 4.0,
-                    "drift": {"default": 0.15},
-                },
-            }
-        )
+    def close(self) -> None:
+        if self._victim is not None and self._victim.is_alive():
+            self._victim.kill()  # else it would be waited for
+        self.server.end()
 
-    def day(self, day: int) -> None:
-        """One day: files arrive at two, the scheduler looks every hour, the server answers."""
-        for number in self._arriving(day):
-            self._arrive(number)
+    def _live_through(self, day: int) -> None:
+        """Files arrive at one, the scheduler looks at two and at night, outcomes come in the evening."""
         for hour in range(24):
-            self.now += HOUR_S
-            if hour == 2:
-                self._work(day)
-            if hour == 12:
-                self._midday(day)
-            self.sightings.append((time.time(), serving_root.in_service(self.root) or 0))
+            self.now = max(self.now, _midnight(day) + HOUR_S * hour)
+            self._hour(day, hour)
+            self.journal.note("sighting", day, at=time.time(), version=self._in_service())
 
-    def _arriving(self, day: int) -> Iterator[int]:
-        if day not in (self.plan.late, self.plan.missing):
-            yield day
-        if day - 2 == self.plan.late:
-            yield self.plan.late
+    def _hour(self, day: int, hour: int) -> None:
+        if hour == 1:
+            for number in arriving(self.plan, day):
+                arrive(self.data, self.plan, number, self.seed)
+        elif hour in (2, 22):
+            self._work(day)
+        elif hour == 12:
+            self._midday(day)
+        elif hour == 20:
+            self._outcomes(day)
+        elif hour == 23:
+            self._clean(day)
 
-    def _arrive(self, day: int) -> None:
-        path = self.data / f"{FIRST + timedelta(days=day)}.csv"
-        made = rows(self.plan, day, self.seed)
-        if day == self.plan.shuffled:
-            labels = [row["label"] for row in made]
-            random.Random(self.seed).shuffle(labels)
-            made = [{**row, "label": label} for row, label in zip(made, labels, strict=True)]
-        write(path, made)
-        if day == self.plan.corrupt:
-            content = path.read_bytes()
-            path.write_bytes(content[: len(content) // 2] + b"\xff\xfe\x00broken")
+    def _in_service(self) -> int:
+        return serving_root.in_service(self.root) or 0
+
+    def _scheduler(self) -> Scheduler:
+        slow = self._is_slow_due()
+        if slow not in self._schedulers:
+            settings = experiment(self.folder, self.server.url, slow=slow)
+            self._schedulers[slow] = assembly.scheduler(
+                settings, self.workspace, self._hear, clock=lambda: self.now, sleep=self._sleep
+            )
+        return self._schedulers[slow]
+
+    def _is_slow_due(self) -> bool:
+        """Whether the next version is to seem slow: until one was taken back."""
+        taken_back = any(record.outcome == "rolled_back" for record in self.ledger.records())
+        return self.day >= self.plan.slow and self._in_service() > 0 and not taken_back
+
+    def _is_due(self, what: str, days: Sequence[int]) -> bool:
+        """Whether a planned trouble is still to come; one that found no occasion is made up for."""
+        return sum(day <= self.day for day in days) > len(self.journal.of(what))
 
     def _work(self, day: int) -> None:
-        """The scheduler until nothing is due; killed once on the days that say so."""
+        """The scheduler until nothing is due."""
         while True:
-            scheduler = assembly.scheduler(
-                self.experiment(), self.workspace, self._tell, clock=lambda: self.now, sleep=self._sleep
-            )
-            if day in self.plan.killed and day not in self.kills:
-                scheduler = _dying(scheduler)
-            before = serving_root.in_service(self.root)
-            try:
-                step = scheduler.once()
-            except Killed:
-                self.kills.add(day)
-                continue
+            before = self._in_service()
+            if self._is_due("scheduler killed", self.plan.killed):
+                self._killed_scheduler(day)
+            step = self._scheduler().once()
+            after = self._in_service()
+            if before and after > before:
+                self._keep(day, before, after)
+            if after and not self.server.is_counted:
+                self.server.count_from_now()
             if step.decision.action == "wait":
                 return
-            if step.record is not None and step.record.outcome == "promoted" and before:
-                self._compare(day, before, step.record.version)
-            self._serve()
 
-    def _compare(self, day: int, before: int, after: int) -> None:
-        """Ground truth: both versions on rows of this day that neither has seen."""
-        fresh = rows(self.plan, day, self.seed + 5_000, 2_000)
-        records = [example(row) for row in fresh]
-        truth = [row["label"] for row in fresh]
-        folders = [serving_root.folder_of(self.root, number) for number in (before, after)]
-        if None in folders:
-            return
-        target = self.folder / "scores.json"
-        task = ScoreTask([str(folder) for folder in folders], records, truth, str(target))
-        subprocesses.run(score, task, limits=subprocesses.Limits(seconds=600))
-        scores = json.loads(target.read_text())
-        # Beyond what 2,000 rows may differ by chance.
-        if scores[1] < scores[0] - 0.03:
-            self.worse.append(f"day {day}: {scores[1]:.3f} after {scores[0]:.3f}")
+    def _killed_scheduler(self, day: int) -> None:
+        """A scheduler in a process of its own, killed as it trains, the next one as its version goes in."""
+        ready = (self._trains, self._has_pushed)[len(self.journal.of("scheduler killed"))]
+        arguments = (self.folder, self.plan, self.seed, day, self.now)
+        self._victim = process = multiprocessing.get_context("spawn").Process(target=once, args=arguments)
+        process.start()
+        while process.is_alive():
+            record = self.ledger.unfinished()
+            if record is not None and process.pid is not None and ready(record):
+                os.kill(process.pid, signal.SIGKILL)
+                process.join()
+                self.journal.note("scheduler killed", day, round=record.trigger, phase=record.phase)
+                self._tell(f"scheduler killed while {record.phase}")
+                return
+            process.join(0.01)
 
-    def _serve(self) -> None:
-        """Starts the server once there is something to serve."""
-        if self.server is None and serving_root.in_service(self.root):
-            self.server = Server(self.root, self.folder / "server")
-            self.server.start(request_of(rows(self.plan, 0, self.seed, 1)[0]).SerializeToString())
+    def _trains(self, record: Record) -> bool:
+        return record.phase == "training" and bool(record.run_id)
+
+    def _has_pushed(self, record: Record) -> bool:
+        return record.phase in ("pushing", "watching") and self._in_service() != record.before
+
+    def _keep(self, day: int, before: int, after: int) -> None:
+        """Copies of both versions, so that they can be compared when they are long pruned."""
+        for number in (before, after):
+            folder, copy = serving_root.folder_of(self.root, number), self.folder / "versions" / str(number)
+            if folder is not None and not copy.exists():
+                shutil.copytree(folder, copy)
+        self.journal.note("promoted", day, before=before, after=after)
 
     def _midday(self, day: int) -> None:
-        if self.server is None:
+        if not self.server.is_counted:
             return
-        if day in self.plan.servers:
-            self.server.restart()
+        if self._is_due("server killed", self.plan.servers):
+            self.server.kill()
+            self.journal.note("server killed", day, at=time.time())
         versions = serving_root.versions(self.root)
-        if day == self.plan.rollback and len(versions) > 1:
-            began = time.monotonic()
-            operations.roll_back(self.workspace, "tips", None, "a trial", time.time())
-            self.rollback_s = time.monotonic() - began
-            operations.roll_back(self.workspace, "tips", versions[-1], "and back", time.time())
+        if self._is_due("rollback", [self.plan.rollback]) and len(versions) > 1:
+            operations.roll_back(self.workspace, MODEL, None, "a trial", time.time())
+            self._settled(self._in_service())
+            operations.roll_back(self.workspace, MODEL, versions[-1], "and back", time.time())
+            self._settled(self._in_service())
+            self.journal.note("rollback", day)
+
+    def _settled(self, version: int) -> None:
+        """Waits until the client has been answered by a version."""
+        deadline = time.monotonic() + 60.0
+        while self.journal.answering() != version and time.monotonic() < deadline:
+            time.sleep(0.1)
+
+    def _outcomes(self, day: int) -> None:
+        """What the version in service says of rows of this day, and what was true."""
+        if not self.server.is_counted:
+            return
+        seen = rows(self.plan, day, self.seed + 9_000, OUTCOMES)
+        said = self.server.predictions([example(row) for row in seen])
+        lines = [
+            json.dumps({"prediction": answer, "label": row["label"]}) + "\n"
+            for answer, row in zip(said, seen, strict=True)
+        ]
+        source = self.folder / "outcomes.jsonl"
+        source.write_text("".join(lines))
+        feedback.add(self.workspace, MODEL, source, self._in_service(), self.now)
+        right = sum(answer == row["label"] for answer, row in zip(said, seen, strict=True))
+        self.journal.note("outcomes", day, version=self._in_service(), accuracy=right / len(seen))
+
+    def _clean(self, day: int) -> None:
+        """What a cron job would do: old versions go, then what nothing needs."""
+        if self._in_service():
+            now = time.time()
+            plan = operations.plan_prune(self.workspace, MODEL, KEEP_VERSIONS)
+            operations.prune(self.workspace, MODEL, plan, now)
+            cleaning.clean(self.workspace, cleaning.Policy(keep_runs=3, keep_days=0.0), now)
+        payload = sum(cleaning.size(path) for path in (self.workspace.artifacts, self.workspace.serving))
+        self.journal.note("disk", day, payload=payload, all=cleaning.size(self.workspace.root))
+
+    def _hear(self, notice: Notice) -> None:
+        if notice.level != DEBUG:
+            self._tell(notice.message)
 
     def _tell(self, line: str) -> None:
         print(f"{datetime.fromtimestamp(self.now, UTC):%Y-%m-%d %H:%M} {line}", flush=True)
 
     def _sleep(self, seconds: float) -> None:
         self.now += seconds
+        time.sleep(min(seconds, 0.5))  # so that the watched server gets requests
 
 
-def _dying(scheduler: Any) -> Any:
-    """The scheduler with a chain that dies after training."""
-    from dataclasses import replace
-
-    class Dying(LocalChain):
-        def compare(self, record: Any) -> list[str]:
-            raise Killed
-
-    chain = scheduler.chain
-    chain.__class__ = Dying
-    return replace(scheduler, chain=chain)
+def once(folder: Path, plan: Plan, seed: int, day: int, now: float) -> None:
+    """One step of a scheduler, in a process that is going to be killed."""
+    simulation = Simulation(folder, plan, seed)
+    simulation.day, simulation.now = day, now
+    simulation._scheduler().once()
 
 
-def _figures(simulation: Simulation) -> tuple[list[tuple[str, object, str, bool]], dict[str, Any]]:
-    """What is required, what was found, and whether it holds."""
-    plan = simulation.plan
-    scheduler = assembly.scheduler(
-        simulation.experiment(), simulation.workspace, lambda line: None, looks_only=True
-    )
-    records = scheduler.ledger.records()
-    by_day = {
-        span - (FIRST - date(1970, 1, 1)).days: record for record in records for span, _ in _own(record)
-    }
-    bad = {
-        "shuffled labels": by_day.get(plan.shuffled),
-        "corrupt file": by_day.get(plan.corrupt),
-    }
-    named = [what for what, record in bad.items() if record and record.outcome in ("refused", "bad_data")]
-    late = by_day.get(plan.late)
-    wrong_traces = _wrong_traces(simulation)
-    lasting = [record.trigger for record in records if not record.outcome]
-    counts = simulation.server.counts() if simulation.server else {"asked": 0, "failed": 0}
-    rows_of = [
-        ("bad days named in the history", ", ".join(named), "both", len(named) == len(bad)),
-        ("worse models promoted", "; ".join(simulation.worse) or 0, "0", not simulation.worse),
-        ("the late day was used", late.outcome if late else "no", "used", late is not None),
-        ("rounds that never ended", len(lasting), "0", not lasting),
-        ("schedulers killed and gone on", len(simulation.kills), "2", len(simulation.kills) == 2),
-        ("rollback, s", round(simulation.rollback_s, 2), "< 10", simulation.rollback_s < 10),
-        (
-            "failed requests while the server was up",
-            f"{counts['failed']} of {counts['asked']}",
-            "0",
-            counts["asked"] > 0 and not counts["failed"],
-        ),
-        ("hours with a wrong trace", wrong_traces, "0", wrong_traces == 0),
-    ]
-    outcomes: dict[str, int] = {}
-    for record in records:
-        outcomes[record.outcome] = outcomes.get(record.outcome, 0) + 1
-    return rows_of, {"days": plan.days, "outcomes": outcomes, "plan": vars(plan)}
+def _midnight(day: int) -> float:
+    return datetime(FIRST.year, FIRST.month, FIRST.day, tzinfo=UTC).timestamp() + 24 * HOUR_S * day
 
 
-def _own(record: Any) -> list[tuple[int, int]]:
-    """The span that a round was about."""
-    name, _, rest = record.trigger.partition("-")
-    if name != "span":
-        return []
-    span, _, version = rest.partition("v")
-    return [(int(span), int(version))]
-
-
-def _wrong_traces(simulation: Simulation) -> int:
-    wrong = 0
-    with record_of(simulation.workspace) as source:
-        for at, version in simulation.sightings:
-            try:
-                history = query.services(source.pushes_around("tips", at), source.switches("tips"))
-                serving, _ = query.serving_at(history, at)
-            except NotFoundError:
-                serving = None
-            wrong += (serving.version if serving else 0) != version
-    return wrong
-
-
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Simulates, prints what is required and what was found, and writes bench/results."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="14 days instead of 90")
-    parser.add_argument("--days", type=int)
-    parser.add_argument("--seed", type=int, default=3)
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Simulates, prints what is required and found, and writes bench/results; 1 where it does not hold."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="20 days instead of 90")
+    parser.add_argument("--days", type=int, help="at least 20")
+    parser.add_argument("--seed", type=int, default=SEED)
+    parser.add_argument("--folder", type=Path)
+    parser.add_argument("--figures", action="store_true")
     given = parser.parse_args(arguments)
-    days = given.days or (14 if given.quick else 90)
+    if given.figures and given.folder is None:
+        parser.error("--figures needs --folder")
+    plan = Plan.of(given.days or (20 if given.quick else 90), given.seed)
+    if given.folder is not None:
+        return _simulate(given.folder.absolute(), plan, given.seed, lives=not given.figures)
     with tempfile.TemporaryDirectory(prefix="headrace-simulation-") as folder:
-        simulation = Simulation(Plan.of(days, given.seed), given.seed, Path(folder))
-        try:
-            for day in range(days):
-                simulation.day(day)
-            required, facts = _figures(simulation)
-        finally:
-            if simulation.server is not None:
-                simulation.server.end()
+        return _simulate(Path(folder), plan, given.seed, lives=True)
+
+
+def _simulate(folder: Path, plan: Plan, seed: int, *, lives: bool) -> int:
+    if lives:
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # server and client end with it
+        with closing(Simulation(folder, plan, seed)) as simulation:
+            simulation.go_on()
+    found = retraining_figures.figures(folder, plan, seed)
     common.print_table(
-        f"{days} simulated days",
+        f"{plan.days} simulated days",
         ("what", "found", "required", "holds"),
-        [tuple(map(str, row)) for row in required],
+        [(item.name, item.found, item.required, "yes" if item.holds else "NO") for item in found],
     )
+    facts = retraining_figures.facts(folder, plan)
     print(facts["outcomes"])
-    common.report(
-        "retraining_simulation", [], {**facts, "required": [list(map(str, row)) for row in required]}
-    )
+    common.report(NAME, [], {**facts, "required": [vars(item) for item in found]})
+    return 0 if all(item.holds for item in found) else 1
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -60,6 +60,9 @@ class Data(Stage):
         description="So many spans up to that one are read; with 2 or more the newest is the test split (a "
         "first one alone is split like any data).",
     )
+    skip_spans: list[int] = Field(
+        [], description="Spans that are left out of a window; retraining leaves out those that were bad."
+    )
     on_bad_record: Literal["fail", "quarantine"] = Field(
         "fail", description="quarantine: bad records are written aside with their reasons, and counted."
     )

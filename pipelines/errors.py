@@ -10,6 +10,14 @@ from collections.abc import Iterable
 from typing import Any
 
 
+def visible(text: str) -> str:
+    """Text that a terminal takes for what it is: what bad data holds may be quoted in a message."""
+    return "".join(
+        char if char.isprintable() or char in "\n\t" else char.encode("unicode_escape").decode()
+        for char in text
+    )
+
+
 class HeadraceError(Exception):
     """An error that a command prints without a traceback.
 
@@ -24,7 +32,7 @@ class HeadraceError(Exception):
 
     def __init__(self, headline: str, *, place: str = "", remedy: str = "") -> None:
         super().__init__(headline, place, remedy)
-        self.headline = headline
+        self.headline = visible(headline)
         self.place = place
         self.remedy = remedy
 

@@ -118,7 +118,7 @@ def _wanted(data_format: str) -> remote.Wanted:
 
 def _resolve_spans(experiment: Experiment, pattern: str, workspace: Workspace) -> Resolved:
     data = experiment.data
-    chosen = spans.window(spans.find(pattern), span=data.span, count=data.window, pattern=pattern)
+    chosen = spans.of(data, pattern)
     located = [(item.span, _located(item.path, data, workspace)) for item in chosen]
     data_format = _format(data, [path for _, path in located])
     sources = [source for span, path in located for source in _sources([path], data_format, span)]

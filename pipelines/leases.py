@@ -152,6 +152,19 @@ def _lives_elsewhere(folder: Path, clock: Callable[[], float]) -> bool:
     return holder.get("host") not in (None, socket.gethostname()) and age_s < STALE_S
 
 
+def holder_lives(folder: Path) -> bool:
+    """Whether the program that took a lease lives; where it does not, what is left of it ends soon."""
+    try:
+        holder = json.loads((folder / FILE).read_text())
+        if holder["host"] == socket.gethostname():
+            os.kill(holder["pid"], 0)
+    except PermissionError:
+        return True  # another user's
+    except (OSError, ValueError, KeyError):
+        return False
+    return True
+
+
 def describe(folder: Path) -> str:
     """Who holds a lease, in words."""
     try:

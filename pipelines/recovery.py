@@ -11,7 +11,7 @@ import contextlib
 import os
 from pathlib import Path
 
-from pipelines import backups, leases
+from pipelines import backups, leases, lost_pushes
 from pipelines.errors import HeadraceError, WorkspaceError
 from pipelines.lineage import store as lineage
 from pipelines.workspace import Workspace
@@ -80,6 +80,7 @@ def _interrupt(workspace: Workspace, run_id: str, died: float) -> bool:
         except HeadraceError:
             return False  # it died before it was recorded
         store.cancel_running(run_id)
+        lost_pushes.record(store, workspace, run_id)
         if run.state != lineage.RUNNING:
             return False
         error = {

@@ -24,7 +24,7 @@ from typing import Any, ParamSpec, TypeVar
 from urllib.parse import urlsplit
 
 from components.example_gen.origins import without_secrets as without_secrets
-from pipelines.remote_copies import Place, copy
+from pipelines.remote_copies import Place, copy, token_of
 from pipelines.remote_failures import failures_named
 
 Wanted = Callable[[Sequence[str]], Sequence[str]]
@@ -155,6 +155,20 @@ def listed(pattern: str) -> list[str]:
     return sorted(
         address if _URL.match(address) else f"{scheme}://{address.lstrip('/')}" for address in found
     )
+
+
+def state(url: str) -> str:
+    """Which versions of its files lie at an address, without reading them; any change of one changes it.
+
+    Raises:
+        InputError: see `fetch`.
+    """
+    with failures_named(url):
+        files, path = _open(url)
+        infos = {"": files.info(path)} if _is_file(files, url, path) else _below(files, path)
+        return "\n".join(
+            f"{name} {info.get('size')} {token_of(info)}" for name, info in sorted(infos.items())
+        )
 
 
 def _open(url: str) -> tuple[Any, str]:

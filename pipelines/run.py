@@ -15,7 +15,18 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Protocol
 
-from pipelines import backups, compiling, digests, errors, fingerprint, leases, plans, recovery, remote
+from pipelines import (
+    backups,
+    compiling,
+    digests,
+    errors,
+    fingerprint,
+    leases,
+    lost_pushes,
+    plans,
+    recovery,
+    remote,
+)
 from pipelines.cards import card
 from pipelines.compiling import RUNNERS as RUNNERS
 from pipelines.compiling import Options as Options
@@ -146,7 +157,7 @@ def carry_out(part: Part, progress: Progress, began: float) -> Outcome:
     progress.planned(compiling.planned(part.ir))
     state, error = _orchestrate(part, progress)
     run_id = part.folder.name
-    summary, state = _end(part.database, run_id, state, error)
+    summary, state = _end(part, state, error)
     outcome = Outcome(run_id, state, time.time() - began, summary)
     progress.ended(outcome, error)
     if summary.executed and part.database.is_file:
@@ -216,12 +227,13 @@ def _begin(
         add_indexes(database.path)
 
 
-def _end(
-    database: Database, run_id: str, state: str, error: errors.HeadraceError | None
-) -> tuple[Summary, str]:
+def _end(part: Part, state: str, error: errors.HeadraceError | None) -> tuple[Summary, str]:
     """Records the end, and says how it ended; executions that were left running are marked as canceled."""
-    with lineage.Store(database) as store:
+    run_id = part.folder.name
+    with lineage.Store(part.database) as store:
         store.cancel_running(run_id)
+        if error is not None:
+            lost_pushes.record(store, Workspace(part.folder.parents[1]), run_id)
         summary = summarize(store, run_id)
         if state == lineage.COMPLETE and summary.refusal:
             state = lineage.REFUSED

@@ -9,15 +9,21 @@ for a day, whose span is its number of days since 1970-01-01, as in TFX.
 
 from __future__ import annotations
 
+import contextlib
 import glob
+import hashlib
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pipelines import remote
 from pipelines.errors import ConfigError, InputError
+
+if TYPE_CHECKING:
+    from pipelines.data_stages import Data
 
 _FIELDS = {
     "{SPAN}": r"(?P<span>\d+)",
@@ -66,6 +72,25 @@ def _here(pattern: str) -> list[str]:
     return glob.glob(pattern, recursive=True)
 
 
+def state_of(found: Sequence[SpanFile]) -> str:
+    """A digest of the names, sizes and times of the files of some spans; contents are not read.
+
+    Raises:
+        InputError: what lies elsewhere cannot be looked at.
+    """
+    told = []
+    for item in found:
+        if remote.is_remote(item.path):
+            told.append(f"{item.path} {remote.state(item.path)}")
+            continue
+        here = Path(item.path)
+        for path in sorted(here.rglob("*")) if here.is_dir() else [here]:
+            with contextlib.suppress(OSError):
+                stat = path.stat()
+                told.append(f"{path} {stat.st_size} {stat.st_mtime_ns}")
+    return hashlib.sha256("\n".join(told).encode()).hexdigest()
+
+
 def _check(pattern: str) -> None:
     dates = [name for name in ("{YYYY}", "{MM}", "{DD}") if name in pattern]
     if 0 < len(dates) < 3 or (dates and "{SPAN}" in pattern) or not (dates or "{SPAN}" in pattern):
@@ -99,6 +124,16 @@ def _span(match: re.Match[str]) -> int:
     if groups.get("span"):
         return int(groups["span"])
     return (date(int(groups["year"]), int(groups["month"]), int(groups["day"])) - _EPOCH).days
+
+
+def of(data: Data, pattern: str) -> list[SpanFile]:
+    """What an experiment's data section reads of a pattern.
+
+    Raises:
+        ConfigError, InputError: see `find` and `window`.
+    """
+    found = [item for item in find(pattern) if item.span not in data.skip_spans]
+    return window(found, span=data.span, count=data.window, pattern=pattern)
 
 
 def window(found: Sequence[SpanFile], *, span: int | None, count: int, pattern: str) -> list[SpanFile]:

@@ -58,6 +58,7 @@ class Result:
         newly_right: examples that only the candidate gets right.
         rise: of a regression, mean growth of the absolute error in percent; None else.
         rise_error: its standard error; None else.
+        unknown: whether no example has the slice's feature.
     """
 
     of: str
@@ -69,6 +70,7 @@ class Result:
     newly_right: int = 0
     rise: float | None = None
     rise_error: float | None = None
+    unknown: bool = False
 
 
 @dataclass(frozen=True)
@@ -87,6 +89,8 @@ def faults(results: Sequence[Result], limits: Limits) -> list[str]:
 
 def _fault(result: Result, limits: Limits) -> str:
     where = f"on the {result.of}" + ("" if result.part == WHOLE else f", {result.part}")
+    if result.unknown:
+        return f"{where}: no example has that feature"
     if not result.examples:
         return f"{where}: there are no examples" if result.part == WHOLE else ""
     low, high = bounds(result, limits.confidence)
@@ -144,6 +148,9 @@ def _compare_set(name: str, records: Sequence[bytes], models: Sequence[Any], tas
     candidate, current = make(records, models, task.label)
     for part in (WHOLE, *task.slices):
         mask = np.ones(len(records), bool) if part == WHOLE else _in_slice(records, part)
+        if mask is None:
+            yield Result(name, part, 0, 0.0, 0.0, unknown=True)
+            continue
         build = _proportions if models[0].servable.class_names else _errors
         yield build(name, part, candidate[mask], current[mask])
 
@@ -165,11 +172,14 @@ def _valued(records: Sequence[bytes], models: Sequence[Any], label: str) -> list
     return [np.abs(model.predict(records).scores.reshape(-1) - labels) for model in models]
 
 
-def _in_slice(records: Sequence[bytes], part: str) -> np.ndarray:
+def _in_slice(records: Sequence[bytes], part: str) -> np.ndarray | None:
+    """Which of N records belong to a slice, (N,) bool; None where none has its feature."""
     from components.serving import examples
 
     feature, _, value = part.partition("=")
-    return np.array([examples.feature_text(record, feature) == value for record in records], bool)
+    texts = [examples.feature_text(record, feature) for record in records]
+    known = any(text is not None for text in texts)
+    return np.array([text == value for text in texts], bool) if known else None
 
 
 def _proportions(name: str, part: str, candidate: np.ndarray, current: np.ndarray) -> Result:

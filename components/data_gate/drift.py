@@ -11,19 +11,16 @@ on bins of equal width, where one outlier makes equal distributions differ.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-import numpy as np
 import tensorflow_data_validation as tfdv
 from tensorflow_metadata.proto.v0 import schema_pb2, statistics_pb2
 
+from components.data_gate.divergence import Bucket, chance, jensen_shannon
+
 Kind = Literal["drift", "skew"]
-Bucket = tuple[float, float, float]
-_CHANCE = 1e-3
-"""A shift that chance alone exceeds this seldom is not put down to chance."""
 
 
 @dataclass(frozen=True)
@@ -72,16 +69,6 @@ class Shift:
             f"{self.kind}: feature {self.feature!r} has moved by {self.value:.3f} ({self.measure}) against "
             f"{against}; at most {self.limit:g} (and {self.chance:.3f} by chance) is allowed"
         )
-
-
-def chance(examples: int, others: int) -> float:
-    """What two samples of one distribution may differ by, as an upper bound.
-
-    The Dvoretzky-Kiefer-Wolfowitz inequality with Massart's constant (1990) for
-    each sample; without it 20 examples in a split would drift in every run.
-    """
-    scale = math.sqrt(math.log(2 / _CHANCE) / 2)
-    return scale * (1 / math.sqrt(max(examples, 1)) + 1 / math.sqrt(max(others, 1)))
 
 
 def distances(
@@ -147,26 +134,3 @@ def _quantiles(statistics: statistics_pb2.DatasetFeatureStatisticsList) -> dict[
         for histogram in feature.num_stats.histograms
         if histogram.type == kind and histogram.buckets
     }
-
-
-def jensen_shannon(ours: list[Bucket], theirs: list[Bucket]) -> float:
-    """Jensen-Shannon divergence in bits of two distributions given by their quantiles.
-
-    Both are brought to the bins between all their edges; within a bucket the
-    mass counts as even (Lin, 1991, for the divergence).
-    """
-    edges = np.unique([edge for low, high, _ in (*ours, *theirs) for edge in (low, high)])
-    p, q = (np.diff(_cumulative(buckets, edges), prepend=0.0) for buckets in (ours, theirs))
-    middle = (p + q) / 2
-    with np.errstate(divide="ignore", invalid="ignore"):
-        terms = [np.where(x > 0, x * np.log2(x / middle), 0.0) for x in (p, q)]
-    return float(np.clip(sum(term.sum() for term in terms) / 2, 0.0, 1.0))
-
-
-def _cumulative(buckets: list[Bucket], edges: np.ndarray) -> np.ndarray:
-    """Share of the values up to each edge, the edge included."""
-    share: np.ndarray = np.zeros(len(edges))
-    for low, high, count in buckets:
-        inside = (edges - low) / (high - low) if high > low else (edges >= high).astype(float)
-        share = share + np.clip(inside, 0.0, 1.0) * count
-    return share / sum(count for _, _, count in buckets)

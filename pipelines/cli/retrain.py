@@ -278,21 +278,30 @@ def install(
     Examples:
       headrace retrain install trips.yaml --systemd -o ~/.config/systemd/user/headrace-retrain-trips.service
       headrace retrain install trips.yaml --kubernetes --image registry/headrace:1 -o cronjob.yaml
+
+    For Kubernetes the experiment's file goes along; --workspace is where the
+    volume is mounted, and data has to lie where the pods find it under the path
+    that the experiment names.
     """
     import yaml
 
-    from pipelines.retraining.install import Job, cron_job, systemd_unit
+    from pipelines.retraining import ticks
+    from pipelines.retraining.install import Dumper, Job, config_map, cron_job, systemd_unit
 
     settings = _load(experiment, overrides)
     notify = settings.retraining.notify
     variables = [notify.webhook_env] if notify and notify.webhook_env else []
     place = Path(root).expanduser().absolute()
-    job = Job(_named(experiment), place, overrides, variables)
+    named = _named(experiment)
+    source = Path(named).read_text() if Path(named).is_absolute() else ""
+    job = Job(named, place, overrides, variables, source)
     if kind == "kubernetes":
         if not image:
             raise ConfigError("--kubernetes needs an image", remedy="--image registry/headrace:1")
+        ticks.check(look, "--look")
         made = cron_job(job, image=image, claim=claim, schedule=look, zone=settings.retraining.timezone)
-        text = yaml.safe_dump(made, sort_keys=False)
+        documents = [item for item in (config_map(job), made) if item is not None]
+        text = yaml.dump_all(documents, Dumper=Dumper, sort_keys=False)
     elif kind == "systemd":
         if not _has_trigger(settings):
             raise ConfigError(
@@ -311,7 +320,7 @@ def _named(experiment: str) -> str:
     path = Path(experiment)
     if remote.is_remote(experiment):
         return experiment
-    return str(path.absolute()) if path.suffix in (".yaml", ".yml") else experiment
+    return str(path.absolute()) if path.is_file() else experiment
 
 
 def _write(target: Path | None, text: str) -> None:
@@ -344,7 +353,8 @@ def _load(
 
 def _has_trigger(settings: config.Experiment) -> bool:
     told = settings.retraining
-    return bool(told.every or told.on_new_span or told.on_drift or told.max_age_days or told.live)
+    causes = (told.every, told.on_new_span, told.on_drift, told.predictions, told.live, told.max_age_days)
+    return any(causes)
 
 
 def _ledger(experiment: str, root: str) -> Any:

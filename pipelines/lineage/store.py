@@ -226,6 +226,36 @@ class Store:
             for number in ids.values()
         )
 
+    def add_output(
+        self,
+        execution_id: int,
+        type_name: str,
+        key: str,
+        uri: str,
+        properties: Mapping[str, str | int | float],
+    ) -> int:
+        """Records an artifact as an output of an execution that ended without a chance to; returns its id.
+
+        Args:
+            execution_id: of the execution.
+            type_name: artifact type, of TFX's base type for models where there is none yet.
+            key: output key of the event.
+            uri: where it lies.
+            properties: custom properties.
+        """
+        kind = known_or_none(lambda: self._store.get_artifact_type(type_name))
+        type_id = (
+            self._store.put_artifact_type(pb.ArtifactType(name=type_name, base_type=pb.ArtifactType.MODEL))
+            if kind is None
+            else kind.id
+        )
+        made = _artifact(type_id, ArtifactRecord(0, type_name, uri, properties))
+        (artifact,) = self._store.put_artifacts([made])
+        path = pb.Event.Path(steps=[pb.Event.Path.Step(key=key), pb.Event.Path.Step(index=0)])
+        event = pb.Event(artifact_id=artifact, execution_id=execution_id, type=pb.Event.OUTPUT, path=path)
+        self._store.put_events([event])
+        return int(artifact)
+
     def _known_artifact(self, type_id: int, uri: str, sha256: str | int | float) -> int | None:
         for artifact in self._store.get_artifacts_by_uri(uri):
             if artifact.type_id == type_id and artifact.custom_properties["sha256"].string_value == sha256:

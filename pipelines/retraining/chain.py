@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import signal
 import tempfile
 import threading
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -23,11 +25,13 @@ from pipelines.errors import HeadraceError, InterruptedRunError, NodeFailedError
 from pipelines.inputs import SPLITS
 from pipelines.lineage import store as lineage
 from pipelines.lineage.store import Store
-from pipelines.retraining import watching
+from pipelines.retraining import observe, watching
 from pipelines.retraining.ledger import Record
 from pipelines.retraining.policy import Span
-from pipelines.retraining.rounds import RefusedError, Trained
+from pipelines.retraining.rounds import RefusedError, Trained, over_budget
+from pipelines.retraining.settings import Retraining
 from pipelines.run import Options, Outcome, Progress, run
+from pipelines.spans import SpanFile
 from pipelines.workspace import Workspace
 
 _JUDGED = "Evaluator"
@@ -43,29 +47,49 @@ class LocalChain:
         experiment: Experiment,
         workspace: Workspace,
         progress: Callable[[], Progress],
-        clock: Callable[[], float],
     ) -> None:
-        """Args: `progress` makes what is told of each run; `clock` gives seconds since the epoch."""
+        """Args: `progress` makes what is told of each run."""
         self._experiment = experiment
         self._workspace = workspace
         self._progress = progress
-        self._clock = clock
         self._root = workspace.serving_root(experiment.model_name)
 
-    def spans(self) -> list[Span]:
+    def spans(self) -> tuple[list[Span], str]:
         pattern = remote.expanded(self._experiment.data.path or "")
         if not spans.has_spans(pattern):
-            return []
-        data = self._experiment.data
-        chosen = spans.window(spans.find(pattern), span=data.span, count=data.window, pattern=pattern)
-        return [(item.span, item.version) for item in chosen]
+            return [], ""
+        chosen = spans.of(self._experiment.data, pattern)
+        return [(item.span, item.version) for item in chosen], spans.state_of(chosen)
+
+    def bad_spans(self, records: Sequence[Record]) -> list[int]:
+        found = self._found()
+        bad = [record for record in records if record.bad and not observe.mended(record, found)]
+        return sorted({span for record in bad for span in record.bad})
+
+    def named(self, place: str) -> list[int]:
+        # By whole names: data-1.csv is not data-11.csv.
+        pointed = [
+            item for item in self._found() if re.search(re.escape(str(item.path)) + r"(?![\w-])", place)
+        ]
+        return sorted({item.span for item in pointed})
+
+    def _found(self) -> list[SpanFile]:
+        pattern = remote.expanded(self._experiment.data.path or "")
+        return spans.find(pattern) if spans.has_spans(pattern) else []
+
+    def without(self, skipped: Sequence[int]) -> LocalChain:
+        if not skipped:
+            return self
+        data = self._experiment.data.model_copy(update={"skip_spans": list(skipped)})
+        fewer = self._experiment.model_copy(update={"data": data})
+        return type(self)(fewer, self._workspace, self._progress)
 
     def in_service(self) -> int:
         return serving_root.in_service(self._root) or 0
 
     def train(self, run_id: str, begun: Callable[[str], None], budget_s: float | None) -> Trained:
         options = Options(to_node=_JUDGED)
-        with _within(budget_s):
+        with _within(budget_s, self._experiment.retraining):
             outcome = self._run(options, run_id, begun)
         return self._judged(outcome)
 
@@ -107,7 +131,7 @@ class LocalChain:
             return bool(manifest.read(folder).get("servable_id") == servable_id)
         return False
 
-    def compare(self, record: Record) -> list[str]:
+    def compare(self, record: Record, budget_s: float | None) -> list[str]:
         current = serving_root.folder_of(self._root, record.before)
         if current is None:
             return []  # nothing to compare with
@@ -116,13 +140,14 @@ class LocalChain:
         sets = {"newest data": (newest, ["test"])}
         if settings.golden:
             sets["golden set"] = (self._golden(settings.golden), list(SPLITS))
+        seconds = _COMPARE_S if budget_s is None else budget_s
         with tempfile.TemporaryDirectory() as scratch:
             target = Path(scratch, "results.json")
             task = compare.Task(
                 record.servable, str(current), sets, self._experiment.data.label, settings.slices, str(target)
             )
             try:
-                subprocesses.run(compare.compare, task, limits=subprocesses.Limits(seconds=_COMPARE_S))
+                subprocesses.run(compare.compare, task, limits=subprocesses.Limits(seconds=seconds))
             except subprocesses.WorkerFailed as error:
                 raise NodeFailedError(
                     f"The candidate could not be compared: {error}", place=str(current)
@@ -158,15 +183,21 @@ class LocalChain:
             return ""
         return watching.fault(watching.Sample(**record.counts), self._sample(), watch)
 
+    def unseen(self, record: Record) -> str:
+        watch, url = self._experiment.retraining.watch, watching.url_of(self._experiment)
+        if watch is None or url is None:
+            return ""
+        return watching.unseen(watching.Sample(**record.counts), self._sample(), watch, url)
+
     def _sample(self) -> watching.Sample | None:
-        watch, server = self._experiment.retraining.watch, self._experiment.push.server
-        url = (watch.url if watch else None) or (server.rest_url if server else None)
+        server, url = self._experiment.push.server, watching.url_of(self._experiment)
         name = (server.model if server else None) or self._experiment.model_name
         return watching.sample(url, name) if url else None
 
     def roll_back(self, record: Record, reason: str) -> None:
         target = record.before or None
-        operations.roll_back(self._workspace, self._experiment.model_name, target, reason, self._clock())
+        # By the clock that pushes are recorded by, whatever a simulated scheduler goes by.
+        operations.roll_back(self._workspace, self._experiment.model_name, target, reason, time.time())
 
 
 class _Telling:
@@ -209,7 +240,7 @@ def _nobody(run_id: str) -> None:
 
 
 @contextlib.contextmanager
-def _within(budget_s: float | None) -> Iterator[None]:
+def _within(budget_s: float | None, settings: Retraining) -> Iterator[None]:
     """Ends what runs inside when its time is up, as a SIGTERM would.
 
     Raises:
@@ -232,10 +263,6 @@ def _within(budget_s: float | None) -> Iterator[None]:
     except InterruptedRunError as error:
         if not late.is_set():
             raise
-        raise NodeFailedError(
-            f"The round took longer than its {budget_s / 60:g} minutes",
-            place=error.place,
-            remedy="Raise retraining.budget_minutes; finished nodes are cached.",
-        ) from error
+        raise over_budget(settings) from error
     finally:
         timer.cancel()

@@ -4,7 +4,8 @@
     recent(workspace, "digits", version=3, count=200)         # (correct, total)
 
 Kept in `<workspace>/feedback/<model>.jsonl`, one line each: at, version,
-prediction, label.
+prediction, label. A file that has grown large becomes `<model>.1.jsonl` and
+takes that one's place, so that the oldest outcomes go.
 """
 
 from __future__ import annotations
@@ -17,14 +18,19 @@ from pathlib import Path
 from typing import Any
 
 from pipelines.errors import InputError
+from pipelines.retraining import json_lines
 from pipelines.workspace import Workspace
 
 NEEDED = ("prediction", "label")
 
+ROOM = 64 << 20
+"""Bytes that a model's outcomes may take."""
 
-def path_of(workspace: Workspace, model: str) -> Path:
-    """Where a model's outcomes are kept."""
-    return workspace.root / "feedback" / f"{model}.jsonl"
+
+def paths_of(workspace: Workspace, model: str) -> tuple[Path, Path]:
+    """Where a model's outcomes are kept, the older ones first; either file may be missing."""
+    folder = workspace.root / "feedback"
+    return folder / f"{model}.1.jsonl", folder / f"{model}.jsonl"
 
 
 def add(workspace: Workspace, model: str, source: Path, version: int, now: float) -> int:
@@ -48,22 +54,21 @@ def add(workspace: Workspace, model: str, source: Path, version: int, now: float
         json.dumps(_outcome(raw, f"{source}, line {number}", version, now)) + "\n"
         for number, raw in _rows(source)
     ]
-    target = path_of(workspace, model)
+    older, target = paths_of(workspace, model)
     target.parent.mkdir(parents=True, exist_ok=True)
     with open(target, "a", encoding="utf-8") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         file.write("".join(lines))
+        file.flush()
+        if target.exists() and target.stat().st_size > ROOM // 2:
+            target.replace(older)
     return len(lines)
 
 
 def recent(workspace: Workspace, model: str, version: int, count: int) -> tuple[int, int]:
     """Of a version's newest outcomes how many were right, and how many there are."""
-    path = path_of(workspace, model)
-    if not path.exists():
-        return 0, 0
-    with open(path, encoding="utf-8") as file:
-        found = [json.loads(line) for line in file if line.endswith("\n")]
-    newest = [item for item in found if item["version"] == version][-count:]
+    found = [item for path in paths_of(workspace, model) for item in json_lines.read(path)]
+    newest = [item for item in found if item.get("version") == version][-count:]
     return sum(item["prediction"] == item["label"] for item in newest), len(newest)
 
 

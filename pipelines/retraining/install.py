@@ -14,7 +14,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 _SECRETS = "headrace-retraining"
+_FOLDER = "/etc/headrace"
+
+
+class Dumper(yaml.SafeDumper):
+    """Texts of several lines as they are, so that a file within a file can be read."""
+
+
+def _text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style="|" if "\n" in text else None)
+
+
+Dumper.add_representer(str, _text)
 
 
 @dataclass(frozen=True)
@@ -26,22 +40,28 @@ class Job:
         workspace: absolute.
         overrides: as `--set` takes them.
         variables: environment variables that hold addresses or secrets; named, never written.
+        source: text of the experiment's file; empty where it is one of Headrace's own.
     """
 
     experiment: str
     workspace: Path
     overrides: Sequence[str] = ()
     variables: Sequence[str] = ()
+    source: str = ""
 
     @property
     def name(self) -> str:
         plain = re.sub(r"[^a-z0-9]+", "-", Path(self.experiment).stem.lower()).strip("-")
         return f"headrace-retrain-{plain}"[:52].rstrip("-")
 
-    def command(self, *more: str, workspace: str | None = None) -> list[str]:
+    @property
+    def file(self) -> str:
+        """Name of the experiment's file, which may be the experiment's, too."""
+        return re.sub(r"[^A-Za-z0-9._-]", "-", Path(self.experiment).name)
+
+    def command(self, experiment: str, *more: str) -> list[str]:
         sets = [part for override in self.overrides for part in ("--set", override)]
-        where = ["--workspace", workspace or str(self.workspace)]
-        return ["retrain", self.experiment, *where, *sets, *more]
+        return ["retrain", experiment, "--workspace", str(self.workspace), *sets, *more]
 
 
 def systemd_unit(job: Job, folder: Path) -> str:
@@ -51,16 +71,16 @@ def systemd_unit(job: Job, folder: Path) -> str:
         job: what to start.
         folder: where it is started, since experiment files and data may be named from there.
     """
-    command = shlex.join([sys.executable, "-m", "pipelines.cli.main", *job.command()]).replace("%", "%%")
+    command = _plain(shlex.join([sys.executable, "-m", "pipelines.cli.main", *job.command(job.experiment)]))
     environment = f"EnvironmentFile=%h/.config/headrace/{job.name}.env\n" if job.variables else ""
     wanted = "".join(f"# {name}=...\n" for name in job.variables)
     note = f"# In that file, readable by you alone:\n{wanted}" if wanted else ""
     return (
         "[Unit]\n"
-        f"Description=Headrace retrains {job.experiment}\n"
+        f"Description=Headrace retrains {_plain(job.experiment)}\n"
         "After=network-online.target\n\n"
         "[Service]\n"
-        f"WorkingDirectory={folder}\n"
+        f"WorkingDirectory={_plain(str(folder))}\n"
         f"{note}{environment}"
         f"ExecStart={command}\n"
         "Restart=on-failure\n"
@@ -73,8 +93,28 @@ def systemd_unit(job: Job, folder: Path) -> str:
     )
 
 
+def _plain(text: str) -> str:
+    """As systemd takes it for what it is: % and $ would stand for something."""
+    return text.replace("%", "%%").replace("$", "$$")
+
+
+def config_map(job: Job) -> dict[str, Any] | None:
+    """A ConfigMap that holds the experiment's file; None for one of Headrace's own."""
+    if not job.source:
+        return None
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": job.name, "labels": {"app.kubernetes.io/name": job.name}},
+        "data": {job.file: job.source},
+    }
+
+
 def cron_job(job: Job, *, image: str, claim: str, schedule: str, zone: str) -> dict[str, Any]:
     """A CronJob whose pods decide once, and carry out what they decided.
+
+    An experiment's own file comes from `config_map`; what it names (data, a
+    golden set, a schema) has to lie where the pods find it under the same path.
 
     Args:
         job: what to start; its workspace is where the volume is mounted.
@@ -88,7 +128,7 @@ def cron_job(job: Job, *, image: str, claim: str, schedule: str, zone: str) -> d
         "name": "retrain",
         "image": image,
         "command": ["headrace"],
-        "args": job.command("--once"),
+        "args": job.command(f"{_FOLDER}/{job.file}" if job.source else job.experiment, "--once"),
         "volumeMounts": [{"name": "workspace", "mountPath": mount}],
         "resources": {
             "requests": {"cpu": "1", "memory": "4Gi"},
@@ -101,12 +141,15 @@ def cron_job(job: Job, *, image: str, claim: str, schedule: str, zone: str) -> d
             {"name": name, "valueFrom": {"secretKeyRef": {"name": _SECRETS, "key": name}}}
             for name in job.variables
         ]
-    pod = {
+    pod: dict[str, Any] = {
         "restartPolicy": "Never",
         "securityContext": {"runAsNonRoot": True, "runAsUser": 1000, "fsGroup": 1000},
         "containers": [container],
         "volumes": [{"name": "workspace", "persistentVolumeClaim": {"claimName": claim}}],
     }
+    if job.source:
+        container["volumeMounts"].append({"name": "experiment", "mountPath": _FOLDER, "readOnly": True})
+        pod["volumes"].append({"name": "experiment", "configMap": {"name": job.name}})
     return {
         "apiVersion": "batch/v1",
         "kind": "CronJob",

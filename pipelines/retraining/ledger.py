@@ -28,6 +28,7 @@ from pipelines.workspace import Workspace
 Phase = Literal["training", "comparing", "pushing", "watching", "ended"]
 
 _SETUP = "setup.json"
+_LAST_NODES_S = 30.0
 
 
 @dataclass
@@ -44,6 +45,9 @@ class Record:
         run_id: of the training run.
         servable: folder of the candidate.
         spans: what it sees, as (span, version).
+        data: digest of its files' names, sizes and times; see `spans.state_of`.
+        bad: spans that its data error names.
+        skipped: spans that it leaves out, since they were bad.
         before: version in service when it began; 0 for none.
         version: that was pushed; 0 for none.
         watched_from: when the version went into service.
@@ -62,6 +66,9 @@ class Record:
     run_id: str = ""
     servable: str = ""
     spans: list[Span] = field(default_factory=list)
+    data: str = ""
+    bad: list[int] = field(default_factory=list)
+    skipped: list[int] = field(default_factory=list)
     before: int = 0
     version: int = 0
     watched_from: float = 0.0
@@ -126,8 +133,9 @@ class Ledger:
         record = self.find(trigger)
         if record is None:
             record = Record(trigger, reason, now)
-        elif record.outcome == "failed":
-            record.attempts += 1
+        elif record.outcome in ("failed", "bad_data"):
+            # Bad data that is tried again has been changed, and is as good as new.
+            record.attempts = record.attempts + 1 if record.outcome == "failed" else 1
             record.outcome, record.detail, record.phase = "", "", "training"
         record.execution_id = self._decide(record, "run")
         self.save(record)
@@ -158,9 +166,11 @@ class Ledger:
             WorkspaceError: another scheduler is at work.
         """
         self._folder.mkdir(parents=True, exist_ok=True)
+        # Nodes of a scheduler that was killed hold it a little longer.
+        wait_s = 0.0 if leases.holder_lives(self._folder) else _LAST_NODES_S
         with contextlib.ExitStack() as stack:
             try:
-                lease = stack.enter_context(leases.taken(self._folder, wait_s=0.0))
+                lease = stack.enter_context(leases.taken(self._folder, wait_s=wait_s))
             except WorkspaceError as error:
                 raise WorkspaceError(
                     f"Another scheduler retrains {self._experiment!r}",

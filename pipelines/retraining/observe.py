@@ -6,6 +6,7 @@ state = observe(experiment, workspace, ledger, drift, now)
 from __future__ import annotations
 
 import contextlib
+import json
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -20,7 +21,7 @@ from pipelines.lineage.open import record_of
 from pipelines.lineage.source import Push
 from pipelines.lineage.view import RunView, view
 from pipelines.retraining import feedback
-from pipelines.retraining.ledger import Ledger
+from pipelines.retraining.ledger import Ledger, Record
 from pipelines.retraining.policy import Serving, Span, State
 from pipelines.run import Options, Progress, run
 from pipelines.workspace import Workspace
@@ -29,7 +30,18 @@ Drift = Callable[[Span, "RunView | None"], Sequence[str] | None]
 """(newest span, run of the version in service) -> what has moved too far, or None."""
 
 
-def observe(experiment: Experiment, workspace: Workspace, ledger: Ledger, drift: Drift, now: float) -> State:
+Predictions = Callable[[Push, RunView], "Sequence[str] | None"]
+"""(version in service, its run) -> how its predictions have moved, or None."""
+
+
+def observe(
+    experiment: Experiment,
+    workspace: Workspace,
+    ledger: Ledger,
+    drift: Drift,
+    predictions: Predictions,
+    now: float,
+) -> State:
     """Gathers what `policy.decide` goes by; reads statistics of a new span where drift is watched."""
     pattern = remote.expanded(experiment.data.path or "")
     found = spans.find(pattern) if spans.has_spans(pattern) else []
@@ -41,19 +53,30 @@ def observe(experiment: Experiment, workspace: Workspace, ledger: Ledger, drift:
         if live is not None and push is not None
         else (0, 0)
     )
-    watches_drift = experiment.retraining.on_drift and bool(present)
+    trained_on = _trained_on(seen, pattern, present)
+    # What the model in service has seen is no news to it.
+    watches_drift = experiment.retraining.on_drift and bool(present) and present[-1] not in trained_on
     return State(
         began=ledger.began(now),
         spans=present,
         window=experiment.data.window,
-        rounds=[record.as_round() for record in ledger.records()],
+        rounds=[record.as_round() for record in ledger.records() if not mended(record, found)],
         failures=[record.as_round() for record in ledger.failures()],
         serving=Serving(push.version, push.at) if push else None,
-        trained_on=_trained_on(seen, pattern, present),
+        trained_on=trained_on,
         drift=drift(present[-1], seen) if watches_drift else None,
+        predictions=predictions(push, seen) if push and seen else None,
         correct=correct,
         outcomes=outcomes,
     )
+
+
+def mended(record: Record, found: Sequence[spans.SpanFile]) -> bool:
+    """Whether a round's data were bad and are others now, so that it counts for nothing."""
+    if record.outcome != "bad_data" or not record.data:
+        return False
+    used = [item for item in found if (item.span, item.version) in record.spans]
+    return spans.state_of(used) != record.data
 
 
 def _in_service(workspace: Workspace, model: str) -> tuple[Push | None, RunView | None]:
@@ -85,29 +108,52 @@ def _trained_on(seen: RunView | None, pattern: str, present: Sequence[Span]) -> 
 
 
 class SpanDrift:
-    """Distance of a span from the data behind the model in service; each span is looked at once.
+    """Distance of a span from the data behind the model in service.
+
+    Each span is looked at once for each model: what was found is kept beside the
+    rounds, since a scheduler that a cron job starts would else run that part of
+    the chain at every look.
 
     Args:
         experiment: whose data it is.
         workspace: where its statistics are kept.
         progress: makes what is told of the run that takes them.
+        looks_only: never to run anything; what was not looked at yet says nothing.
     """
 
     def __init__(
-        self, experiment: Experiment, workspace: Workspace, progress: Callable[[], Progress]
+        self,
+        experiment: Experiment,
+        workspace: Workspace,
+        progress: Callable[[], Progress],
+        *,
+        looks_only: bool = False,
     ) -> None:
         self._experiment = experiment
         self._workspace = workspace
         self._progress = progress
-        self._known: dict[tuple[Span, str], Sequence[str] | None] = {}
+        self._looks_only = looks_only
+        self._path = workspace.root / "retraining" / experiment.name / "drift.json"
 
     def __call__(self, newest: Span, serving: RunView | None) -> Sequence[str] | None:
         if serving is None:
             return None
-        key = (newest, serving.run.run_id)
-        if key not in self._known:
-            self._known[key] = self._measure(newest, serving)
-        return self._known[key]
+        limits = self._experiment.retraining.drift.model_dump(mode="json")
+        key = json.dumps([list(newest), serving.run.run_id, limits], sort_keys=True)
+        with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+            kept = json.loads(self._path.read_text())
+            if kept["of"] == key:
+                return list(kept["moved"])
+        found = None if self._looks_only else self._measure(newest, serving)
+        if found is not None:
+            self._keep(json.dumps({"of": key, "moved": list(found)}))
+        return found
+
+    def _keep(self, text: str) -> None:
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        scratch = self._path.with_name(f".{self._path.name}.part")
+        scratch.write_text(text)
+        scratch.replace(self._path)
 
     def _measure(self, newest: Span, serving: RunView) -> Sequence[str] | None:
         before = serving.output("StatisticsGen", "statistics")
@@ -139,3 +185,7 @@ def _moved(now: str, before: str, schema: str, experiment: Experiment) -> list[s
 
 def ignore_drift(newest: Span, serving: Any) -> None:
     """For schedules that do not watch it."""
+
+
+def ignore_predictions(push: Push, run: RunView) -> None:
+    """For schedules that do not watch them."""

@@ -3,8 +3,9 @@
     decision = decide(settings, state, now)
     decision.action, decision.trigger, decision.reason, decision.until
 
-Triggers are asked in the order of `_TRIGGERS`; the first that is due and was
-not dealt with decides. A trigger's id says what it was about, so that nothing
+Triggers are asked in the order of `_TRIGGERS`, those first that say most about
+why a model should be replaced; the first that is due and was not dealt with
+decides. A trigger's id says what it was about, so that nothing
 is done twice for one cause, by one scheduler or two.
 """
 
@@ -14,6 +15,8 @@ import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import pairwise
+from statistics import mode
 from typing import Literal
 
 from scipy import stats
@@ -31,6 +34,10 @@ _DAY_S = 86_400.0
 _MINUTE_S = 60.0
 _LOOK_S = 300.0
 """How long a scheduler waits at most before it looks for new spans again."""
+
+_SHOWN = 3
+_STEPS = 3
+"""Distances between spans from which on there is a usual one."""
 
 Span = tuple[int, int]
 """Span and version."""
@@ -79,6 +86,7 @@ class State:
         serving: the version in service; None where there is none.
         trained_on: spans behind the version in service.
         drift: what has moved too far in the newest span, in sentences; None where nobody looked.
+        predictions: how its predictions have moved, in sentences; None where too little is known.
         correct: outcomes of the version in service that were right, of the newest `outcomes`.
         outcomes: how many there are.
     """
@@ -91,6 +99,7 @@ class State:
     serving: Serving | None = None
     trained_on: frozenset[Span] = frozenset()
     drift: Sequence[str] | None = None
+    predictions: Sequence[str] | None = None
     correct: int = 0
     outcomes: int = 0
 
@@ -128,7 +137,8 @@ def decide(settings: Retraining, state: State, now: float) -> Decision:
     for ask in _TRIGGERS:
         found = ask(settings, state, now)
         if found is not None and not state.dealt_with(found.trigger):
-            return Decision(found.action, found.reason, found.trigger, until)
+            told = found.reason + (_irregular(state) if found.action == "run" else "")
+            return Decision(found.action, told, found.trigger, until)
     return Decision("wait", _nothing(settings, state, now), until=until)
 
 
@@ -160,8 +170,7 @@ def _resting(backoff: Backoff, state: State, now: float) -> Decision | None:
 def _new_span(settings: Retraining, state: State, now: float) -> Decision | None:
     if not settings.on_new_span or not state.spans:
         return None
-    seen = set(state.trained_on).union(*(item.spans for item in state.rounds if item.outcome in FINAL))
-    fresh = [span for span in state.spans if span not in seen]
+    fresh = _fresh(state)
     if not fresh:
         return None
     newest = fresh[-1]
@@ -170,16 +179,59 @@ def _new_span(settings: Retraining, state: State, now: float) -> Decision | None
     if newest[0] < oldest_used:
         reason = f"{_name(newest)} arrived late, and lies before the {state.window} spans that are trained on"
         return Decision("skip", reason, trigger)
-    late = newest != state.newest
     others = f" and {len(fresh) - 1} more" if len(fresh) > 1 else ""
-    return Decision("run", f"new: {_name(newest)}{others}{', which arrived late' if late else ''}", trigger)
+    return Decision("run", f"new: {_name(newest)}{others}", trigger)
+
+
+def _seen(state: State) -> set[Span]:
+    return set(state.trained_on).union(*(item.spans for item in state.rounds if item.outcome in FINAL))
+
+
+def _fresh(state: State) -> list[Span]:
+    seen = _seen(state)
+    return [span for span in state.spans if span not in seen]
+
+
+def _irregular(state: State) -> str:
+    """What is odd about the spans that a round is the first to see, whatever its cause."""
+    fresh, seen = _fresh(state), _seen(state)
+    if not fresh:
+        return ""
+    last = max((number for number, _ in seen), default=-1)
+    late = [_name(span) for span in fresh if span[0] < last]
+    return (f"; {_listed(late)} arrived late" if late else "") + _gap(state, fresh[-1])
+
+
+def _gap(state: State, newest: Span) -> str:
+    """What should lie between the newest span and the one before it, going by the usual distance."""
+    numbers = sorted({number for number, _ in state.spans})
+    steps = [after - before for before, after in pairwise(numbers)]
+    if len(steps) < _STEPS or newest[0] != numbers[-1]:
+        return ""
+    missing = [_name((number, 0)) for number in range(numbers[-2] + mode(steps), numbers[-1], mode(steps))]
+    return f"; {_listed(missing)} {'has' if len(missing) == 1 else 'have'} not come" if missing else ""
+
+
+def _and_more(sentences: Sequence[str]) -> str:
+    return sentences[0] + (f" and {len(sentences) - 1} more" if len(sentences) > 1 else "")
+
+
+def _listed(names: Sequence[str]) -> str:
+    shown = ", ".join(names[:_SHOWN])
+    return f"{shown} and {len(names) - _SHOWN} more" if len(names) > _SHOWN else shown
 
 
 def _drift(settings: Retraining, state: State, now: float) -> Decision | None:
     if not settings.on_drift or not state.drift or state.newest is None:
         return None
-    more = f" and {len(state.drift) - 1} more" if len(state.drift) > 1 else ""
-    return Decision("run", f"{state.drift[0]}{more}", f"drift-{state.newest[0]}v{state.newest[1]}")
+    return Decision("run", _and_more(state.drift), f"drift-{state.newest[0]}v{state.newest[1]}")
+
+
+def _predictions(settings: Retraining, state: State, now: float) -> Decision | None:
+    if settings.predictions is None or not state.predictions or state.serving is None:
+        return None
+    trigger = f"predictions-v{state.serving.version}{_at_span(state)}"
+    return Decision("run", _and_more(state.predictions), trigger)
 
 
 def _live(settings: Retraining, state: State, now: float) -> Decision | None:
@@ -220,9 +272,10 @@ def _cron(settings: Retraining, state: State, now: float) -> Decision | None:
 
 
 _TRIGGERS: Sequence[Callable[[Retraining, State, float], Decision | None]] = (
-    _new_span,
     _drift,
+    _predictions,
     _live,
+    _new_span,
     _age,
     _cron,
 )
@@ -240,14 +293,25 @@ def _next_look(settings: Retraining, now: float) -> float:
     if settings.every is None:
         return look
     tick = ticks.next_tick(settings.every, settings.timezone, now)
-    watches_data = settings.on_new_span or settings.on_drift or settings.live or settings.max_age_days
-    return min(tick, look) if watches_data else tick
+    return min(tick, look) if _looks_around(settings) else tick
+
+
+def _looks_around(settings: Retraining) -> bool:
+    """Whether anything but the clock may be a cause."""
+    causes = (
+        settings.on_new_span,
+        settings.on_drift,
+        settings.predictions,
+        settings.live,
+        settings.max_age_days,
+    )
+    return any(causes)
 
 
 def _nothing(settings: Retraining, state: State, now: float) -> str:
     told = [f"{len(state.spans)} spans, all used"] if settings.on_new_span and state.spans else []
-    if settings.on_drift:
-        told.append("nothing has moved too far" if state.drift is not None else "no span to compare")
+    if settings.on_drift and state.drift is not None:
+        told.append("nothing has moved too far")
     if settings.every is not None:
         told.append(f"next tick at {_iso(ticks.next_tick(settings.every, settings.timezone, now))}")
     return "nothing is due" + (f": {'; '.join(told)}" if told else "")

@@ -12,10 +12,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from pipelines.errors import HeadraceError, InputError, InterruptedRunError
+from pipelines.errors import HeadraceError, InputError, InterruptedRunError, NodeFailedError
 from pipelines.retraining.ledger import Ledger, Record
 from pipelines.retraining.policy import Outcome, Span
 from pipelines.retraining.settings import Retraining
@@ -45,15 +45,27 @@ class Trained:
 class Chain(Protocol):
     """What a round does, on one experiment in one workspace."""
 
-    def spans(self) -> list[Span]:
-        """What the experiment would read now."""
+    def spans(self) -> tuple[list[Span], str]:
+        """What the experiment would read now, and the state of its files (`spans.state_of`)."""
+        ...
+
+    def bad_spans(self, records: Sequence[Record]) -> list[int]:
+        """Spans whose data was bad in an earlier round, and has not changed."""
+        ...
+
+    def named(self, place: str) -> list[int]:
+        """Spans whose files a data error's place names."""
+        ...
+
+    def without(self, skipped: Sequence[int]) -> Chain:
+        """The same without some spans."""
         ...
 
     def train(self, run_id: str, begun: Callable[[str], None], budget_s: float | None) -> Trained:
         """The chain as far as the Evaluator; goes on with `run_id` where one is given."""
         ...
 
-    def compare(self, record: Record) -> list[str]:
+    def compare(self, record: Record, budget_s: float | None) -> list[str]:
         """Why the candidate is worse than what is in service, in sentences; empty where it is not."""
         ...
 
@@ -73,6 +85,10 @@ class Chain(Protocol):
         """What is wrong with the version in service since it was promoted; empty for nothing."""
         ...
 
+    def unseen(self, record: Record) -> str:
+        """Why the watch says little about the version in service; empty where it says enough."""
+        ...
+
     def roll_back(self, record: Record, reason: str) -> None:
         """Puts the version from before the round back in service."""
         ...
@@ -80,7 +96,7 @@ class Chain(Protocol):
 
 @dataclass(frozen=True)
 class Desk:
-    """What a round is carried out with."""
+    """What a round is carried out with; `until` is when its budget ends."""
 
     chain: Chain
     ledger: Ledger
@@ -89,6 +105,29 @@ class Desk:
     clock: Callable[[], float] = time.time
     sleep: Callable[[float], None] = time.sleep
     tick: Callable[[], None] = field(default=lambda: None)
+    until: float | None = None
+
+    def left_s(self) -> float | None:
+        """Seconds of the round's budget that are left; None without one.
+
+        Raises:
+            NodeFailedError: none are.
+        """
+        if self.until is None:
+            return None
+        left = self.until - self.clock()
+        if left <= 0:
+            raise over_budget(self.settings)
+        return left
+
+
+def over_budget(settings: Retraining) -> NodeFailedError:
+    """For a round that has taken too long."""
+    return NodeFailedError(
+        f"The round took longer than its {settings.budget_minutes:g} minutes",
+        place="retraining.budget_minutes",
+        remedy="Raise it; finished nodes are cached.",
+    )
 
 
 def carry_out(record: Record, desk: Desk) -> None:
@@ -97,6 +136,11 @@ def carry_out(record: Record, desk: Desk) -> None:
     Raises:
         InterruptedRunError: it was interrupted, and goes on at the next call.
     """
+    minutes = desk.settings.budget_minutes
+    desk = replace(desk, until=None if minutes is None else desk.clock() + 60.0 * minutes)
+    if record.phase == "training" and not record.run_id:
+        record.skipped = desk.chain.bad_spans(desk.ledger.records())
+    desk = replace(desk, chain=desk.chain.without(record.skipped))
     try:
         while not record.outcome:
             _PHASES[record.phase](record, desk)
@@ -106,13 +150,14 @@ def carry_out(record: Record, desk: Desk) -> None:
         _end(record, desk, "refused", str(refusal))
     except InputError as error:
         # Data that cannot be used is a finding, not a failure: trying again would find it again.
+        record.bad = desk.chain.named(error.place)
         _end(record, desk, "bad_data", f"{error.headline} [{error.place}]")
     except HeadraceError as error:
         _end(record, desk, "failed", f"{error.headline} [{error.place}]")
 
 
 def _train(record: Record, desk: Desk) -> None:
-    record.spans = desk.chain.spans()
+    record.spans, record.data = desk.chain.spans()
     record.before = desk.chain.in_service()
     desk.ledger.save(record)
 
@@ -120,19 +165,27 @@ def _train(record: Record, desk: Desk) -> None:
         record.run_id = run_id
         desk.ledger.save(record)
 
-    budget = desk.settings.budget_minutes
-    trained = desk.chain.train(record.run_id, begun, None if budget is None else 60.0 * budget)
+    trained = desk.chain.train(record.run_id, begun, desk.left_s())
     if trained.in_service:
         _end(record, desk, "unchanged", "the same model came out as is in service")
     elif trained.refusals:
         _end(record, desk, "refused", "; ".join(trained.refusals))
+    elif earlier := _rolled_back(trained.servable, desk):
+        reason = f"the same model was rolled back after {earlier.trigger}: {earlier.detail}"
+        _end(record, desk, "refused", reason)
     else:
         record.servable = trained.servable
         _go_on(record, desk, "comparing")
 
 
+def _rolled_back(servable: str, desk: Desk) -> Record | None:
+    """The round in which this very model was taken back: another cause on the same data makes it again."""
+    taken_back = [item for item in desk.ledger.records() if item.outcome == "rolled_back"]
+    return next((item for item in taken_back if item.servable == servable), None)
+
+
 def _compare(record: Record, desk: Desk) -> None:
-    faults = desk.chain.compare(record)
+    faults = desk.chain.compare(record, desk.left_s())
     if faults:
         _end(record, desk, "refused", "; ".join(faults))
     else:
@@ -140,6 +193,7 @@ def _compare(record: Record, desk: Desk) -> None:
 
 
 def _push(record: Record, desk: Desk) -> None:
+    desk.left_s()  # what is being pushed is not interrupted any more
     record.version = desk.chain.push(record)
     record.watched_from = desk.clock()
     _go_on(record, desk, "watching")
@@ -164,7 +218,9 @@ def _watch(record: Record, desk: Desk) -> None:
         desk.tick()
         desk.sleep(min(watch.every_s, left))
     against = f" instead of {record.before}" if record.before else ""
-    _end(record, desk, "promoted", f"version {record.version} is in service{against}")
+    unseen = desk.chain.unseen(record) if watch else ""
+    remark = f"; {unseen}" if unseen else ""
+    _end(record, desk, "promoted", f"version {record.version} is in service{against}{remark}")
 
 
 _PHASES: dict[str, Callable[[Record, Desk], None]] = {
@@ -188,6 +244,8 @@ def _go_on(record: Record, desk: Desk, phase: str) -> None:
 
 
 def _end(record: Record, desk: Desk, outcome: Outcome, detail: str) -> None:
+    if record.skipped:
+        detail += f"; without span {', '.join(map(str, record.skipped))}, whose data was bad"
     if outcome == "failed":
         record.run_id = ""  # the next attempt begins anew, with what is cached
     desk.ledger.end(record, outcome, detail, desk.clock())

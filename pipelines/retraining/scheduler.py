@@ -53,6 +53,7 @@ class Scheduler:
         tell: takes what is decided and what comes of it.
         clock: seconds since the epoch.
         sleep: waits for so many seconds.
+        predictions: how far those of the version in service have moved.
     """
 
     experiment: Experiment
@@ -63,6 +64,7 @@ class Scheduler:
     tell: Tell
     clock: Callable[[], float] = time.time
     sleep: Callable[[float], None] = time.sleep
+    predictions: observe.Predictions = observe.ignore_predictions
 
     @property
     def ledger(self) -> Ledger:
@@ -71,7 +73,9 @@ class Scheduler:
     def look(self) -> Decision:
         """What would be done now; nothing is changed."""
         now = self.clock()
-        state = observe.observe(self.experiment, self.workspace, self.ledger, self.drift, now)
+        state = observe.observe(
+            self.experiment, self.workspace, self.ledger, self.drift, self.predictions, now
+        )
         return policy.decide(self.experiment.retraining, state, now)
 
     def once(self) -> Step:

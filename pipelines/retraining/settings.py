@@ -26,6 +26,22 @@ class Live(Stage):
     )
 
 
+class Predictions(Stage):
+    """What the model in service predicts, from what `headrace serve --prediction_log` writes."""
+
+    log: str | None = Field(
+        None, description="The server's prediction_log; <workspace>/predictions when not given."
+    )
+    requests: Annotated[int, Field(ge=50)] = Field(
+        500, description="So many of the newest predictions of the version in service are looked at."
+    )
+    max_distance: Annotated[float, Field(ge=0, le=1)] = Field(
+        0.1,
+        description="By which classes (L-infinity) and scores (Jensen-Shannon) may differ from those of the "
+        "test split; what chance may do comes on top.",
+    )
+
+
 class Watch(Stage):
     """The time after a promotion in which a bad model is taken back by itself."""
 
@@ -85,6 +101,9 @@ class Retraining(Stage):
         Distances(default=0.3), description="How far features may move before it counts."
     )
     max_age_days: Positive | None = Field(None, description="Of the model in service.")
+    predictions: Predictions | None = Field(
+        None, description="A round begins where predictions are no longer spread as on the test split."
+    )
     live: Live | None = None
     golden: str | None = Field(
         None, description="Labelled data in the same format on which each candidate is compared, too."
@@ -101,7 +120,9 @@ class Retraining(Stage):
     confidence: Share = 0.95
     watch: Watch | None = Field(None, description="Left out, a promotion is final.")
     backoff: Backoff = Backoff()
-    budget_minutes: Positive | None = Field(None, description="A round that takes longer has failed.")
+    budget_minutes: Positive | None = Field(
+        None, description="A round that is not ready to be pushed within this has failed."
+    )
     notify: Notifications | None = None
 
     @field_validator("every")

@@ -13,7 +13,7 @@ import zoneinfo
 from collections.abc import Callable
 from datetime import datetime
 
-from cronsim import CronSim
+from cronsim import CronSim, CronSimError
 
 from pipelines.errors import ConfigError
 
@@ -35,6 +35,20 @@ def last_tick(expression: str, zone: str, now: float) -> float:
     """
     # Backwards it yields what is before the moment given.
     return _tick(lambda text, start: CronSim(text, start, reverse=True), expression, zone, now + 1.0)
+
+
+def check(expression: str, place: str) -> None:
+    """Refuses what is no cron expression.
+
+    Raises:
+        ConfigError: it is none.
+    """
+    try:
+        CronSim(expression, datetime(2026, 1, 1))
+    except CronSimError as error:
+        raise ConfigError(
+            f"{expression!r} is no cron expression: {error}", place=place, remedy='Such as "*/10 * * * *".'
+        ) from error
 
 
 def _tick(make: Callable[[str, datetime], CronSim], expression: str, zone: str, now: float) -> float:

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 
 from prometheus_client.parser import text_string_to_metric_families
 
+from pipelines.config import Experiment
 from pipelines.retraining.settings import Watch
 
 _COUNT = ":tensorflow:serving:request_count"
@@ -53,6 +54,12 @@ class Sample:
 
 # Mistakes in a request are the caller's, whichever version serves.
 _CALLERS_FAULTS = {"INVALID_ARGUMENT", "NOT_FOUND", "UNIMPLEMENTED", "CANCELLED", "OUT_OF_RANGE"}
+
+
+def url_of(experiment: Experiment) -> str | None:
+    """REST address of the server that is watched; None where none is named."""
+    watch, server = experiment.retraining.watch, experiment.push.server
+    return (watch.url if watch else None) or (server.rest_url if server else None)
 
 
 def sample(url: str, model: str) -> Sample | None:
@@ -102,6 +109,23 @@ def fault(start: Sample, now: Sample | None, watch: Watch) -> str:
             f"at most {watch.max_error_rate:.1%}"
         )
     return _slower(start, since, watch)
+
+
+def unseen(start: Sample, now: Sample | None, watch: Watch, url: str) -> str:
+    """Why a watch that found no fault says little; empty where enough was seen.
+
+    Args:
+        start: from when the version went into service.
+        now: None where the server does not answer.
+        watch: what was wanted.
+        url: of the server.
+    """
+    if now is None:
+        return f"not watched: {url}{_PATH} cannot be read (headrace serve shows it with --enable_metrics)"
+    requests = now.since(start).requests
+    if requests < watch.min_requests:
+        return f"only {requests:.0f} requests came while it was watched"
+    return ""
 
 
 def _slower(start: Sample, since: Sample, watch: Watch) -> str:

@@ -71,6 +71,19 @@ def test_the_first_day_goes_into_service_once(retrain, place) -> None:
     assert json.loads(retrain("status", "--output", "json").out)[0]["next"] == "wait"
 
 
+def test_predictions_that_are_not_spread_as_on_the_test_split_are_a_cause(retrain, place) -> None:
+    line = json.dumps({"at": 1.0, "version": 1, "class": "yes", "score": 0.99})
+    (place / "log").mkdir()
+    (place / "log" / "tips.jsonl").write_text(f"{line}\n" * 200)
+    told = f"retraining.predictions={{log: {place / 'log'}, requests: 200}}"
+    done = retrain("--once", "--set", told)
+    assert done.code == 0, done.err
+    found = outcome_of(retrain, f"predictions-v1-{span(1)}")
+    assert str(found["reason"]).startswith("predictions: ")
+    assert "of the last 200" in str(found["reason"])
+    assert found["outcome"] == "unchanged"
+
+
 def test_a_corrupt_day_is_named_and_nothing_else_happens(retrain, place) -> None:
     path = place / "data" / "2026-01-02.csv"
     write(path, 2)
@@ -92,5 +105,5 @@ def test_a_day_with_shuffled_labels_does_not_get_in(retrain, place) -> None:
 
 def test_history_names_every_day(retrain) -> None:
     rows = json.loads(retrain("history", "--output", "json").out)
-    assert [row["outcome"] for row in rows] == ["refused", "bad_data", "promoted"]
-    assert [row["version"] for row in rows] == [None, None, 1]
+    assert [row["outcome"] for row in rows] == ["refused", "bad_data", "unchanged", "promoted"]
+    assert [row["version"] for row in rows] == [None, None, None, 1]

@@ -26,3 +26,8 @@ def test_the_nearest_name_or_all() -> None:
     assert errors.nearest("Trainr", ["Trainer", "Pusher"]) == "Did you mean 'Trainer'?"
     assert errors.nearest("xyz", ["b", "a"]) == "Known: a, b."
     assert errors.nearest("xyz", []) == ""
+
+
+def test_what_bad_data_holds_does_not_reach_the_terminal_as_it_is() -> None:
+    error = errors.InputError("Row 3: \x00\x1b[2Jbroken \ufffd, Zürich")
+    assert error.headline == "Row 3: \\x00\\x1b[2Jbroken \ufffd, Zürich"

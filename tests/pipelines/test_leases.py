@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -136,3 +138,16 @@ def test_a_shared_lock_keeps_settlers_away(tmp_path) -> None:
     descriptor = leases.try_lock(path)
     assert descriptor is not None
     os.close(descriptor)
+
+
+def test_the_program_behind_a_lease_is_told_from_what_it_left(tmp_path: Path) -> None:
+    assert not leases.holder_lives(tmp_path)
+    with leases.taken(tmp_path):
+        assert leases.holder_lives(tmp_path)
+    ended = subprocess.Popen(["true"])
+    ended.wait()
+    told = {"pid": ended.pid, "host": socket.gethostname()}
+    (tmp_path / leases.FILE).write_text(json.dumps(told))
+    assert not leases.holder_lives(tmp_path)
+    (tmp_path / leases.FILE).write_text(json.dumps({**told, "host": "elsewhere"}))
+    assert leases.holder_lives(tmp_path)

@@ -235,3 +235,13 @@ def test_local_paths_are_none_of_its_business(tmp_path) -> None:
     assert remote.expanded("file:///a/b") == "/a/b"
     with remote.written(str(tmp_path / "x")) as file:
         assert file == tmp_path / "x"
+
+
+def test_the_state_of_an_address_follows_its_files(folder) -> None:
+    before = remote.state(folder)
+    assert remote.state(folder) == before
+    assert remote.state(f"{folder}/t.csv") != before
+    put(f"{folder}/b/2.png", b"longer than two")
+    assert remote.state(folder) != before
+    with pytest.raises(InputError):
+        remote.state(f"{folder}/nothing-here")

@@ -60,6 +60,12 @@ class Options:
     monitoring_config_file: str = _flag("", "Text protobuf (MonitoringConfig) that enables metrics.")
     enable_metrics: bool = _flag(False, "Metrics without a monitoring_config_file, on the usual path.")
     require_signature: str = _flag("", "PEM file of a public key: only versions that it signed are loaded.")
+    prediction_log: str = _flag(
+        "", "Folder that takes a sample of predictions, without their inputs; off where not given."
+    )
+    prediction_log_share: float = _flag(0.1, "Share of requests whose predictions are logged.")
+    prediction_log_max_bytes: int = _flag(16 << 20, "Of a model's files there; the oldest lines go.")
+    prediction_log_inputs: bool = _flag(False, "Log inputs, too, which may be personal data.")
     log_format: str = _flag("text", "Of the log on standard error: text, or json (an object a line).")
     shutdown_grace_seconds: float = _flag(30.0, "After SIGTERM requests under way have so long to finish.")
 
@@ -76,16 +82,24 @@ class Options:
             "max_request_bytes",
             "max_queued_requests",
             "num_load_threads",
+            "prediction_log_max_bytes",
             "rest_api_timeout_in_ms",
         ):
             if not getattr(self, name):
                 raise ValueError(f"{name} must be at least 1. Received: {name}=0")
+        if not 0 < self.prediction_log_share <= 1:
+            raise ValueError(
+                "prediction_log_share must lie above 0, and at 1 at most. "
+                f"Received: prediction_log_share={self.prediction_log_share:g}"
+            )
         if self.log_format not in LOG_FORMATS:
             raise ValueError(f"log_format is one of {LOG_FORMATS}. Received: {self.log_format!r}")
         if self.port == self.rest_api_port:
             raise ValueError(f"port and rest_api_port must differ, one not 0. Received: {self.port} for both")
         if self.batching_parameters_file and not self.enable_batching:
             raise ValueError("batching_parameters_file needs enable_batching")
+        if self.prediction_log_inputs and not self.prediction_log:
+            raise ValueError("prediction_log_inputs needs prediction_log")
 
 
 LOG_FORMATS = ("text", "json")

@@ -29,6 +29,8 @@ from components.serving.server.loading import LoadSettings, Model
 from components.serving.server.manager import ModelManager, Retries, every, version_folders
 from components.serving.server.metrics import Metrics
 from components.serving.server.options import Options
+from components.serving.server.prediction_log import PredictionLog
+from components.serving.server.prediction_log import Settings as LogSettings
 from components.serving.server.running import BatchingRunner, DirectRunner, Runner
 from components.serving.server.service import Service
 from components.serving.server.status import RequestError
@@ -116,6 +118,7 @@ class _Server:
     runner: Runner
     service: Service
     metrics: Metrics
+    log: PredictionLog | None
 
     @classmethod
     def build(cls, options: Options) -> _Server:
@@ -133,14 +136,16 @@ class _Server:
             labels_anywhere=options.allow_version_labels_for_unavailable_models,
         )
         runner = _runner(options)
+        log = _prediction_log(options)
         service = Service(
             manager,
             runner,
             options.max_queued_requests,
             options.enable_signature_method_name_check,
             options.max_image_pixels,
+            log=log,
         )
-        return cls(options, manager, runner, service, Metrics())
+        return cls(options, manager, runner, service, Metrics(), log)
 
     def polling(self) -> Iterator[asyncio.Task[None]]:
         """The tasks that watch version folders and, where asked for, the list of models."""
@@ -257,6 +262,14 @@ def _runner(options: Options) -> Runner:
     return DirectRunner(options.tensorflow_session_parallelism or os.cpu_count() or 1)
 
 
+def _prediction_log(options: Options) -> PredictionLog | None:
+    if not options.prediction_log:
+        return None
+    folder = Path(options.prediction_log).expanduser().absolute()
+    share, room = options.prediction_log_share, options.prediction_log_max_bytes
+    return PredictionLog(LogSettings(folder, share, room, options.prediction_log_inputs))
+
+
 def _metrics_path(options: Options) -> str | None:
     if options.monitoring_config_file:
         return text_protos.read_metrics_path(Path(options.monitoring_config_file))
@@ -288,6 +301,8 @@ async def serve(
     server = _Server.build(options)
     stop = stop or _set_by_signals()
     async with contextlib.AsyncExitStack() as closing:
+        if server.log is not None:
+            closing.callback(server.log.close)
         closing.callback(server.runner.close)
         closing.push_async_callback(server.manager.close)
         if await _ended_first(server.manager.reconcile(), stop):

@@ -23,6 +23,7 @@ from components import images
 from components.serving.server import inference, text_protos
 from components.serving.server.loading import Call, Model
 from components.serving.server.manager import ModelManager, Version
+from components.serving.server.prediction_log import PredictionLog
 from components.serving.server.running import Runner
 from components.serving.server.status import Code, RequestError, as_request_error, invalid
 
@@ -51,6 +52,7 @@ class Service:
         limit: requests under way at most; further ones get RESOURCE_EXHAUSTED.
         check_method: Classify and Regress insist on the signature's method name.
         max_pixels: of an image in a request; 0 for no limit.
+        log: takes a sample of the answers.
     """
 
     def __init__(
@@ -60,11 +62,13 @@ class Service:
         limit: int,
         check_method: bool = False,
         max_pixels: int = images.MAX_PIXELS,
+        log: PredictionLog | None = None,
     ) -> None:
         self._manager = manager
         self._runner = runner
         self._limit = limit
         self._check_method = check_method
+        self._log = log
         self._max_pixels = max_pixels
         self._under_way = 0
 
@@ -89,7 +93,7 @@ class Service:
             model = _model(version)
             inputs = await read_inputs(model)
             call = inference.predict_call(model, spec.signature_name, inputs, output_filter)
-            arrays = await self._run(model, call)
+            arrays = await self._run(version, call)
             signature = model.signatures[call.signature]
             return Prediction(
                 _spec(version, call.signature),
@@ -105,7 +109,7 @@ class Service:
         """
         with self._lease(request.model_spec) as version:
             call = inference.classify_call(_model(version), request, self._check_method)
-            result = inference.classification_result(call, await self._run(_model(version), call))
+            result = inference.classification_result(call, await self._run(version, call))
             return classification_pb2.ClassificationResponse(
                 model_spec=_spec(version, call.signature), result=result
             )
@@ -118,7 +122,7 @@ class Service:
         """
         with self._lease(request.model_spec) as version:
             call = inference.regress_call(_model(version), request, self._check_method)
-            result = inference.regression_result(call, await self._run(_model(version), call))
+            result = inference.regression_result(call, await self._run(version, call))
             return regression_pb2.RegressionResponse(model_spec=_spec(version, call.signature), result=result)
 
     def label(self, name: str) -> str:
@@ -171,7 +175,7 @@ class Service:
     def _lease(self, spec: Any) -> Any:
         return self._manager.lease(spec.name, *_choice(spec))
 
-    async def _run(self, model: Model, call: Call) -> list[np.ndarray]:
+    async def _run(self, version: Version, call: Call) -> list[np.ndarray]:
         if self._under_way >= self._limit:
             raise RequestError(
                 Code.RESOURCE_EXHAUSTED, f"Too many requests: {self._limit} are waiting or running already"
@@ -180,11 +184,15 @@ class Service:
             inference.check_images(call, self._max_pixels)
         self._under_way += 1
         try:
-            return await self._runner.run(model, call)
+            arrays = await self._runner.run(_model(version), call)
         except Exception as error:
             raise as_request_error(error) from error
         finally:
             self._under_way -= 1
+        if self._log is not None:
+            outputs = dict(zip(call.outputs, arrays, strict=True))
+            self._log.note(version.name, version.number, outputs, call.inputs)
+        return arrays
 
 
 def _choice(spec: Any) -> tuple[int | None, str]:

@@ -44,3 +44,9 @@ def test_numbers_are_compared_by_their_errors() -> None:
     assert faults([fine], LIMITS) == []
     assert "on the golden set it is worse: it loses 16.7 to 23.3 percent" in faults([worse], LIMITS)[0]
     assert "may lose up to 49.3 percent of error" in faults([unsure], LIMITS)[0]
+
+
+def test_a_slice_of_a_feature_that_no_example_has_is_named() -> None:
+    # Else a slip of the pen would leave the part that must not get worse unwatched.
+    unknown = Result("newest data", "dya=Sunday", 0, 0.0, 0.0, unknown=True)
+    assert faults([unknown], LIMITS) == ["on the newest data, dya=Sunday: no example has that feature"]

@@ -10,7 +10,7 @@ import pytest
 import tfx.components  # noqa: F401  (TFDV can be imported only after TFX)
 from tensorflow_metadata.proto.v0 import anomalies_pb2
 
-from components.data_gate import drift, gate
+from components.data_gate import divergence, drift, gate
 from components.data_gate.drift import Limits
 from components.errors import AnomalyError
 
@@ -119,7 +119,7 @@ def test_few_examples_move_by_chance(statistics, schema) -> None:
     few, others = statistics(0.6, rows=20), statistics(0.5, rows=20)
     found = drift.distances(few, others, schema, Limits(0.05, {}), "drift")
     assert not any(shift.too_far for shift in found)
-    assert drift.chance(20, 20) > 0.8 > drift.chance(2000, 2000) * 8
+    assert divergence.chance(20, 20) > 0.8 > divergence.chance(2000, 2000) * 8
 
 
 def test_equal_distributions_with_one_outlier_do_not_differ() -> None:
@@ -131,11 +131,11 @@ def test_equal_distributions_with_one_outlier_do_not_differ() -> None:
         return [(low, high, len(values) / 10) for low, high in pairwise(edges)]
 
     ours, theirs = rng.exponential(3, 5000), np.append(rng.exponential(3, 5000), 1e6)
-    assert drift.jensen_shannon(buckets(ours), buckets(theirs)) < 0.15
-    assert drift.jensen_shannon(buckets(ours), buckets(ours + 100)) == pytest.approx(1.0)
-    assert drift.jensen_shannon(buckets(ours), buckets(ours)) == 0.0
+    assert divergence.jensen_shannon(buckets(ours), buckets(theirs)) < 0.15
+    assert divergence.jensen_shannon(buckets(ours), buckets(ours + 100)) == pytest.approx(1.0)
+    assert divergence.jensen_shannon(buckets(ours), buckets(ours)) == 0.0
 
 
 def test_a_number_that_is_always_the_same_can_move() -> None:
-    assert drift.jensen_shannon([(1.0, 1.0, 5)], [(2.0, 2.0, 5)]) == pytest.approx(1.0)
-    assert drift.jensen_shannon([(1.0, 1.0, 5)], [(1.0, 1.0, 9)]) == 0.0
+    assert divergence.jensen_shannon([(1.0, 1.0, 5)], [(2.0, 2.0, 5)]) == pytest.approx(1.0)
+    assert divergence.jensen_shannon([(1.0, 1.0, 5)], [(1.0, 1.0, 9)]) == 0.0

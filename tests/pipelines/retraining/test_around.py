@@ -8,16 +8,19 @@ import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import kubernetes_validate
 import pytest
 import yaml
 
 from components.serving.server.metrics import Metrics
+from pipelines import config
 from pipelines.cli.main import cli
 from pipelines.errors import ConfigError, HeadraceError, InputError
-from pipelines.retraining import feedback, watching
-from pipelines.retraining.install import Job, cron_job, systemd_unit
+from pipelines.retraining import assembly, feedback, observe, watching
+from pipelines.retraining.install import Dumper, Job, config_map, cron_job, systemd_unit
 from pipelines.retraining.ledger import Record
 from pipelines.retraining.notify import Notifier
 from pipelines.retraining.settings import Notifications, Watch
@@ -135,6 +138,31 @@ def test_what_is_wrong_since_a_promotion(start, now, said) -> None:
     assert bool(fault) == bool(said)
 
 
+def test_a_watch_that_saw_little_says_so() -> None:
+    enough, few = Sample(200, 0, 1.0), Sample(105, 0, 1.0)
+    start, url = Sample(100, 0, 1.0), "http://127.0.0.1:8501"
+    assert watching.unseen(start, enough, Watch(), url) == ""
+    assert watching.unseen(start, few, Watch(), url) == "only 5 requests came while it was watched"
+    assert "not watched: http://127.0.0.1:8501/monitoring" in watching.unseen(start, None, Watch(), url)
+
+
+@pytest.mark.parametrize(
+    ("settings", "path", "place"),
+    [
+        ({"watch": {"minutes": 5}}, "x.csv", "retraining.watch"),
+        ({"on_new_span": True}, "x.csv", "retraining.on_new_span"),
+        ({"on_drift": True}, "x.csv", "retraining.on_drift"),
+        ({"golden": "none.csv"}, "x-{SPAN}.csv", "retraining.golden: none.csv"),
+    ],
+)
+def test_what_would_never_do_what_it_says_is_a_mistake(tmp_path, settings, path, place) -> None:
+    model = {"family": "tabular"}
+    raw = {"name": "trips", "data": {"path": path}, "model": model, "retraining": settings}
+    with pytest.raises(ConfigError) as raised:
+        assembly.scheduler(config.from_mapping(raw), Workspace.open(tmp_path / "w", create=True), print)
+    assert raised.value.place == place
+
+
 @pytest.fixture
 def workspace(tmp_path) -> Workspace:
     return Workspace.open(tmp_path / "w", create=True)
@@ -151,6 +179,19 @@ def test_outcomes_are_counted_by_version_newest_first(workspace, tmp_path) -> No
     assert feedback.recent(workspace, "m", 2, 2) == (2, 2)
     assert feedback.recent(workspace, "m", 1, 100) == (1, 1)
     assert feedback.recent(workspace, "n", 1, 100) == (0, 0)
+
+
+def test_outcomes_keep_to_their_room_and_the_newest_stay(workspace, tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(feedback, "ROOM", 2_000)
+    source = tmp_path / "outcomes.csv"
+    source.write_text("prediction,label\n" + "a,b\n" * 5)
+    for _ in range(20):
+        feedback.add(workspace, "m", source, 1, 5.0)
+    older, newer = feedback.paths_of(workspace, "m")
+    assert older.stat().st_size + (newer.stat().st_size if newer.exists() else 0) < 3_000
+    source.write_text("prediction,label\na,a\n")
+    feedback.add(workspace, "m", source, 1, 6.0)
+    assert feedback.recent(workspace, "m", 1, 6) == (1, 6)
 
 
 @pytest.mark.parametrize(
@@ -177,10 +218,25 @@ def test_a_cron_job_that_kubernetes_takes() -> None:
         job, image="registry/headrace:1", claim="disk", schedule="*/10 * * * *", zone="Europe/Berlin"
     )
     kubernetes_validate.validate(made, "1.30", strict=True)
+    assert config_map(job) is None
     (container,) = made["spec"]["jobTemplate"]["spec"]["template"]["spec"]["containers"]
     assert container["args"][:2] == ["retrain", "/data/trips.yaml"]
     assert container["args"][-1] == "--once"
     assert container["env"][0]["valueFrom"]["secretKeyRef"]["key"] == "RETRAIN_HOOK"
+
+
+def test_an_experiments_own_file_goes_along_to_kubernetes() -> None:
+    job = Job("/home/me/trips.yaml", Path("/workspace"), source="model: {family: tabular}\n")
+    made = cron_job(job, image="registry/headrace:1", claim="disk", schedule="*/10 * * * *", zone="UTC")
+    held = config_map(job)
+    for document in (made, held):
+        kubernetes_validate.validate(document, "1.30", strict=True)
+    pod = made["spec"]["jobTemplate"]["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
+    assert container["args"][:2] == ["retrain", "/etc/headrace/trips.yaml"]
+    assert {"name": "experiment", "configMap": {"name": held["metadata"]["name"]}} in pod["volumes"]
+    assert held["data"] == {"trips.yaml": "model: {family: tabular}\n"}
+    assert "trips.yaml: |\n    model: {family: tabular}\n" in yaml.dump(held, Dumper=Dumper)
 
 
 def test_a_unit_names_secrets_and_never_holds_them(monkeypatch) -> None:
@@ -190,6 +246,10 @@ def test_a_unit_names_secrets_and_never_holds_them(monkeypatch) -> None:
     assert "'/data/my trips.yaml'" in unit
     assert "RETRAIN_HOOK=..." in unit
     assert "https://secret" not in unit
+    odd = systemd_unit(Job("/data/50%.yaml", Path("/w"), ["a=$b"]), Path("/home/50%"))
+    assert "WorkingDirectory=/home/50%%" in odd
+    assert "/data/50%%.yaml" in odd
+    assert "'a=$$b'" in odd
 
 
 def run(*arguments: str) -> object:
@@ -204,7 +264,34 @@ def test_the_commands_say_what_is_missing(tmp_path, monkeypatch, capsys) -> None
         run("retrain", "install", "digits")
     with pytest.raises(HeadraceError, match="no experiment 'digts'"):
         run("retrain", "install", "digts", "--systemd")
+    with pytest.raises(ConfigError, match="no cron expression") as raised:
+        run("retrain", "install", "digits", "--kubernetes", "--image", "r/h:1", "--look", "often")
+    assert raised.value.place == "--look"
     run("retrain", "install", "digits", "--kubernetes", "--image", "r/h:1", "-o", "job.yaml")
     assert yaml.safe_load(Path("job.yaml").read_text())["kind"] == "CronJob"
     run("retrain", "install", "digits", "--systemd", "--set", "retraining.every=0 3 * * *")
     assert "ExecStart=" in capsys.readouterr().out
+
+
+def test_a_span_is_looked_at_once_for_each_model(workspace, monkeypatch) -> None:
+    raw = {"name": "trips", "data": {"path": "x-{SPAN}.csv"}, "model": {"family": "tabular"}}
+    measured: list[object] = []
+
+    def measure(self: object, newest: object, serving: object) -> list[str]:
+        measured.append(newest)
+        return ["it has moved"]
+
+    monkeypatch.setattr(observe.SpanDrift, "_measure", measure)
+
+    def look(span: int, run: str, *, looks_only: bool = False, **drift: float) -> object:
+        experiment = config.from_mapping({**raw, "retraining": {"drift": drift or {"default": 0.3}}})
+        serving: Any = SimpleNamespace(run=SimpleNamespace(run_id=run))
+        made = observe.SpanDrift(experiment, workspace, lambda: None, looks_only=looks_only)  # type: ignore[arg-type, return-value]
+        return made((span, 0), serving)
+
+    assert look(4, "run-1", looks_only=True) is None
+    assert [look(4, "run-1"), look(4, "run-1"), look(4, "run-1", looks_only=True)] == [["it has moved"]] * 3
+    assert measured == [(4, 0)]
+    for other in (look(5, "run-1"), look(5, "run-2"), look(5, "run-2", default=0.2)):
+        assert other == ["it has moved"]
+    assert len(measured) == 4

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from pipelines.errors import ConfigError
 from pipelines.retraining import ticks
 from pipelines.retraining.policy import Round, Serving, State, decide, delay_s
-from pipelines.retraining.settings import Backoff, Live, Retraining
+from pipelines.retraining.settings import Backoff, Live, Predictions, Retraining
 
 DAY = 86_400.0
 NOW = datetime(2026, 3, 10, 12, 0, tzinfo=UTC).timestamp()
@@ -190,3 +190,41 @@ def test_the_same_question_has_the_same_answer() -> None:
     settings = Retraining(every="0 3 * * *", on_new_span=True, on_drift=True, max_age_days=3.0)
     state = State(0.0, spans=[(1, 0), (2, 0)], serving=SERVING, drift=[])
     assert decide(settings, state, NOW) == decide(settings, state, NOW)
+
+
+def test_predictions_that_have_moved() -> None:
+    settings = Retraining(predictions=Predictions())
+    state = State(0.0, serving=SERVING, predictions=["90% are 'yes'", "scores have moved"])
+    decision = decide(settings, state, NOW)
+    assert (decision.trigger, decision.reason) == ("predictions-v3", "90% are 'yes' and 1 more")
+    for nothing in ([], None):
+        assert decide(settings, replace(state, predictions=nothing), NOW).action == "wait"
+    assert decide(Retraining(), state, NOW).action == "wait"
+
+
+class TestIrregularSpans:
+    settings = Retraining(on_new_span=True, on_drift=True)
+
+    def test_drift_is_told_before_that_a_span_is_new_and_both_are_dealt_with_at_once(self) -> None:
+        state = State(0.0, spans=[(1, 0), (2, 0)], drift=["it has moved"], trained_on=frozenset({(1, 0)}))
+        decision = decide(self.settings, state, NOW)
+        assert (decision.trigger, decision.reason) == ("drift-2v0", "it has moved")
+        after = replace(state, rounds=[done("drift-2v0", "refused", [(1, 0), (2, 0)])])
+        assert decide(self.settings, after, NOW).action == "wait"
+
+    def test_what_has_not_come_is_named_by_the_usual_distance(self) -> None:
+        spans = [(number, 0) for number in (10, 17, 24, 45)]
+        state = State(0.0, spans=spans, window=9, trained_on=frozenset(spans[:3]))
+        assert decide(self.settings, state, NOW).reason == "new: span 45; span 31, span 38 have not come"
+        daily = [(number, 0) for number in (1, 2, 3, 5)]
+        state = State(0.0, spans=daily, window=9, trained_on=frozenset(daily[:3]))
+        assert decide(self.settings, state, NOW).reason == "new: span 5; span 4 has not come"
+
+    def test_two_spans_say_nothing_about_the_usual_distance(self) -> None:
+        state = State(0.0, spans=[(1, 0), (9, 0)], window=9, trained_on=frozenset({(1, 0)}))
+        assert decide(self.settings, state, NOW).reason == "new: span 9"
+
+    def test_one_that_is_late_beside_a_newer_one(self) -> None:
+        spans = [(number, 0) for number in (1, 2, 3, 4, 5)]
+        state = State(0.0, spans=spans, window=4, trained_on=frozenset({(1, 0), (2, 0), (4, 0)}))
+        assert decide(self.settings, state, NOW).reason == "new: span 5 and 1 more; span 3 arrived late"

@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
-from pipelines import config
+from pipelines import config, spans
 from pipelines.errors import InputError, InterruptedRunError, NodeFailedError, WorkspaceError
 from pipelines.lineage.store import RETRAINING, Store
 from pipelines.retraining import observe
+from pipelines.retraining.chain import LocalChain
 from pipelines.retraining.ledger import Ledger, Record
 from pipelines.retraining.policy import Span
 from pipelines.retraining.rounds import RefusedError, Trained
@@ -40,15 +41,30 @@ class FakeChain:
     kill_at: int = 10**6
     pushed: bool = False
     refusal: str = ""
+    remark: str = ""
+    budgets: list[float | None] = field(default_factory=list)
+    takes: Callable[[], None] = lambda: None
+    data: Callable[[], str] = lambda: ""
+    skipped: list[int] = field(default_factory=list)
 
     def _count(self, name: str) -> None:
         if len(self.calls) >= self.kill_at:
             raise Killed
         self.calls.append(name)
 
-    def spans(self) -> list[Span]:
+    def spans(self) -> tuple[list[Span], str]:
         self._count("spans")
-        return self.present
+        return self.present, self.data()
+
+    def bad_spans(self, records: Sequence[Record]) -> list[int]:
+        return sorted({span for record in records for span in record.bad})
+
+    def named(self, place: str) -> list[int]:
+        return [int(place)] if place.isdigit() else []
+
+    def without(self, skipped: Sequence[int]) -> FakeChain:
+        self.skipped = list(skipped)
+        return self
 
     def train(self, run_id: str, begun: Callable[[str], None], budget_s: float | None) -> Trained:
         begun(run_id or "run-1")
@@ -57,8 +73,10 @@ class FakeChain:
             raise self.error
         return self.trained
 
-    def compare(self, record: Record) -> list[str]:
+    def compare(self, record: Record, budget_s: float | None) -> list[str]:
         self._count("compare")
+        self.budgets.append(budget_s)
+        self.takes()
         return list(self.worse)
 
     def push(self, record: Record) -> int:
@@ -76,6 +94,9 @@ class FakeChain:
     def fault(self, record: Record) -> str:
         self._count("fault")
         return self.faults.pop(0) if self.faults else ""
+
+    def unseen(self, record: Record) -> str:
+        return self.remark
 
     def roll_back(self, record: Record, reason: str) -> None:
         self._count("roll_back")
@@ -174,6 +195,15 @@ def test_what_is_not_promoted(make, changes, outcome, event) -> None:
     assert [name for name, _ in make.notified] == ([event] if event else [])
 
 
+def test_a_round_that_is_not_ready_in_its_time_has_failed(make) -> None:
+    chain = FakeChain(takes=lambda: make.clock.sleep(400.0))
+    record = make(chain, budget_minutes=5.0).once().record
+    assert record is not None
+    assert (record.outcome, chain.versions) == ("failed", [])
+    assert record.detail == "The round took longer than its 5 minutes [retraining.budget_minutes]"
+    assert chain.budgets == [300.0]
+
+
 def test_a_candidate_that_no_server_loads_is_refused(make) -> None:
     chain = FakeChain(refusal="infra validation: it does not load")
     record = make(chain).once().record
@@ -193,11 +223,24 @@ def test_a_bad_version_is_rolled_back_while_it_is_watched(make) -> None:
     assert [name for name, _ in make.notified] == ["promotion", "rollback"]
 
 
+def test_a_model_that_was_rolled_back_does_not_come_again_by_another_cause(make, tmp_path) -> None:
+    chain = FakeChain(versions=[0, 7], faults=["half of the requests failed"])
+    watch = {"minutes": 10.0, "every_s": 30.0, "url": "http://127.0.0.1:1"}
+    make(chain, watch=watch).once()
+    (tmp_path / "data-2.csv").write_text("a,label\n1,x\n")
+    record = make(chain, watch=watch).once().record
+    assert record is not None
+    assert (record.trigger, record.outcome) == ("span-2v0", "refused")
+    assert record.detail == "the same model was rolled back after span-1v0: half of the requests failed"
+    assert chain.in_service() == 7
+
+
 def test_a_good_version_is_watched_for_its_time(make) -> None:
-    chain = FakeChain()
+    chain = FakeChain(remark="only 3 requests came while it was watched")
     record = make(chain, watch={"minutes": 2.0, "every_s": 30.0}).once().record
     assert record is not None
     assert record.outcome == "promoted"
+    assert record.detail == "version 1 is in service; only 3 requests came while it was watched"
     assert record.ended - record.watched_from == 120.0
 
 
@@ -217,6 +260,50 @@ def test_a_killed_round_goes_on_where_it_was(make, workspace, kill_at) -> None:
     # The training run is gone on with, not begun anew.
     if kill_at >= 1:
         assert [call for call in chain.calls if call.startswith("train")][-1] in ("train", "train run-1")
+
+
+def test_bad_data_is_tried_again_once_it_has_changed(make, tmp_path) -> None:
+    pattern = str(tmp_path / "data-{SPAN}.csv")
+    chain = FakeChain(error=InputError("A record is bad", place="x.csv"))
+    chain.data = lambda: spans.state_of(spans.find(pattern))
+    steps = [make(chain).once() for _ in range(2)]
+    assert [step.decision.action for step in steps] == ["run", "wait"]
+    (tmp_path / "data-1.csv").write_text("a,label\n1,mended\n")
+    chain.error = None
+    record = make(chain).once().record
+    assert record is not None
+    assert (record.trigger, record.outcome, record.attempts) == ("span-1v0", "promoted", 1)
+    assert make(chain).once().decision.action == "wait"
+
+
+def test_a_bad_span_is_left_out_of_later_rounds(make, tmp_path) -> None:
+    chain = FakeChain(error=InputError("A record is bad", place="1"))
+    make(chain).once()
+    chain.error, chain.present = None, [(2, 0)]
+    (tmp_path / "data-2.csv").write_text("a,label\n1,x\n")
+    record = make(chain).once().record
+    assert record is not None
+    assert (record.outcome, record.skipped, chain.skipped) == ("promoted", [1], [1])
+    assert record.detail == "version 1 is in service; without span 1, whose data was bad"
+
+
+def test_the_real_chain_knows_which_spans_are_bad(workspace, tmp_path) -> None:
+    for span in (1, 11, 12):
+        (tmp_path / f"data-{span}.csv").write_text("a,label\n1,x\n")
+    raw = {
+        "name": "trips",
+        "data": {"path": str(tmp_path / "data-{SPAN}.csv"), "window": 2},
+        "model": {"family": "tabular"},
+    }
+    chain = LocalChain(config.from_mapping(raw), workspace, lambda: None)  # type: ignore[arg-type, return-value]
+    assert chain.named(f"{tmp_path}/data-11.csv, record 3") == [11]
+    present, data = chain.spans()
+    assert present == [(11, 0), (12, 0)]
+    bad = Record("span-12v0", "", 1.0, spans=present, data=data, bad=[11], outcome="bad_data")
+    assert chain.bad_spans([bad]) == [11]
+    assert chain.without([11]).spans()[0] == [(1, 0), (12, 0)]
+    (tmp_path / "data-11.csv").write_text("a,label\n1,mended\n")
+    assert chain.bad_spans([bad]) == []
 
 
 def test_an_interrupted_round_goes_on(make) -> None:

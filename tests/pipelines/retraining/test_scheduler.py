@@ -20,8 +20,13 @@ def test_a_store_that_is_away_for_a_moment_does_not_end_the_schedule() -> None:
             raise KeyboardInterrupt
         raise UnreachableError("It cannot be reached", place="s3://bucket")
 
-    loop: Any = SimpleNamespace(once=once, clock=lambda: 100.0, tell=told.append, _wait=waits.append)
+    loop: Any = SimpleNamespace(
+        once=once,
+        clock=lambda: 100.0,
+        say_waiting=lambda decision: told.append(decision.reason),
+        _wait=waits.append,
+    )
     with pytest.raises(KeyboardInterrupt):
         Scheduler.forever(loop)
     assert waits == [160.0]
-    assert told == ["waiting: It cannot be reached [s3://bucket]"]
+    assert told == ["It cannot be reached [s3://bucket]"]
