@@ -65,9 +65,13 @@ REQUIRES = [
 EXTRAS = {
     "kubeflow": ["kfp>=2.16,<2.17", "kfp-kubernetes>=2.16,<2.17", "kubernetes-validate>=1.30,<2"],
     "onnx": ["onnx>=1.17,<2", "onnxruntime>=1.20,<2", "tf2onnx>=1.17,<2"],
-    # Object stores, for data and for pushed models.
+    # Signatures over the files of pushed versions, in OpenSSF's format. It imports pyOpenSSL,
+    # which it left to sigstore to bring; sigstore 4 no longer does.
+    "signing": ["model-signing>=1.1,<2", "pyopenssl>=24"],
+    # Object stores and web servers, for data and for pushed models.
     "s3": ["s3fs>=2024.6"],
     "gcs": ["gcsfs>=2024.6"],
+    "http": ["aiohttp>=3.9,<4"],
     # Traces of runs, sent by OTLP over HTTP.
     "otel": ["opentelemetry-sdk>=1.30,<2", "opentelemetry-exporter-otlp-proto-http>=1.30,<2"],
     # Needs an NVIDIA GPU; not in the lock.
@@ -93,8 +97,9 @@ EXTRAS = {
         "httpx>=0.27,<1",
         # Experiments against the schema that editors get.
         "jsonschema>=4.20,<5",
-        # An object store on loopback.
+        # Object stores on loopback: S3's, and Google's.
         "moto[s3]>=5,<6",
+        "gcp-storage-emulator>=2024",
         "flask>=3,<4",
         "flask-cors>=5,<7",
         # The fenced blocks of the docs as tests.

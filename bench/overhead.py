@@ -10,6 +10,8 @@ hour; with --quick, fewer rounds and rows.
 from __future__ import annotations
 
 import argparse
+import contextlib
+import ctypes
 import json
 import os
 import resource
@@ -25,6 +27,8 @@ from bench.common import Figure, interleaved, print_table, report
 from bench.taxi_like import write_csv
 
 EPOCHS = 5
+OURS_ALONE = ("Rewriter", "InfraValidator")
+_PR_SET_CHILD_SUBREAPER = 36
 CACHED_LIMIT_S, CACHED_LIMIT_MB = 5.0, 300.0
 
 
@@ -53,10 +57,20 @@ def cost_of(*command: object, log: Path) -> Cost:
 
 
 def _watch(log: str, command: Sequence[str]) -> None:
-    """Runs a command and prints its cost; children of children count once they are waited for."""
+    """Runs a command and prints its cost.
+
+    A process counts once somebody has waited for it. Those that are left by
+    their parents, as multiprocessing's fork server is, come to this one, which
+    waits for them too.
+    """
+    if ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0):
+        raise OSError("Linux lets nobody wait for processes that are left behind")
     began = time.monotonic()
     with open(log, "ab") as output:
         code = subprocess.run(command, stdout=output, stderr=output, check=False).returncode
+    with contextlib.suppress(ChildProcessError):
+        while True:
+            os.wait()
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     print(
         json.dumps(
@@ -117,17 +131,27 @@ class Bench:
         return [Figure.of("cached_run_cpu_s", costs, [item.cpu_s for item in values["other"]], "s", "<= 0.3")]
 
     def against_stock(self) -> list[Figure]:
-        """The default run of digits, from nothing, against the same chain in stock TFX."""
+        """The default run of digits, from nothing, against the same chain in stock TFX.
+
+        Stock TFX has no Rewriter, and validates in Docker alone; the second
+        figure leaves out what ours takes for these two.
+        """
         settings = ("digits", "--set", f"train.epochs={self.epochs}", "--set", "evaluation.min_accuracy=0.1")
         values = interleaved(
             self.rounds,
             {
-                "ours": lambda: self.headrace(self.fresh("ours"), *settings).cpu_s,
-                "other": lambda: self.stock(self.fresh("stock")).cpu_s,
+                "ours": lambda: (self.headrace(self.fresh("ours"), *settings).cpu_s, self._nodes()),
+                "other": lambda: (self.stock(self.fresh("stock")).cpu_s, {}),
             },
         )
-        self.facts["nodes_of_a_run"] = self._nodes()
-        return [Figure.of("run_vs_stock_tfx", values["ours"], values["other"], "s", "<= 0.5")]
+        whole = [cpu_s for cpu_s, _ in values["ours"]]
+        same = [cpu_s - sum(nodes[name]["cpu_s"] for name in OURS_ALONE) for cpu_s, nodes in values["ours"]]
+        theirs = [cpu_s for cpu_s, _ in values["other"]]
+        self.facts["nodes_of_a_run"] = values["ours"][-1][1]
+        return [
+            Figure.of("run_vs_stock_tfx", whole, theirs, "s", "<= 0.5"),
+            Figure.of("same_nodes_vs_stock_tfx", same, theirs, "s", ""),
+        ]
 
     def against_script(self) -> list[Figure]:
         """Taxi-like rows, five epochs, against a script that does the same by hand."""

@@ -53,7 +53,7 @@ class Removal:
     """A folder that goes.
 
     Attributes:
-        kind: `payload` of an artifact, `leftover` of an execution, or `training` state.
+        kind: `payload` of an artifact, `leftover` of an execution, `training` state, or `fetched` data.
         owner: experiment and node.
         path: the folder.
         artifacts: ids of what lies in it; empty where it was never recorded.
@@ -107,6 +107,7 @@ def plan(workspace: Workspace, source: Source, policy: Policy, now: float) -> Pl
         *_leftovers(workspace, needed),
         # At least a day: a run that was interrupted just now goes on from its state.
         *_training(workspace, runs, kept, now - max(policy.keep_days, 1.0) * DAY_S),
+        *_fetched(workspace, now - max(policy.keep_days, 1.0) * DAY_S),
     ]
     return Plan(removals, kept)
 
@@ -200,6 +201,13 @@ def _training(
     for path in sorted(workspace.training.glob("*/*")):
         if path.is_dir() and path.parent.name not in busy and max(_times(path)) < before:
             yield Removal("training", path.parent.name, path)
+
+
+def _fetched(workspace: Workspace, before: float) -> Iterator[Removal]:
+    """Copies of data from elsewhere that no run has asked for so long; a later one fetches them again."""
+    for path in sorted(workspace.fetched.glob("[0-9a-f]*")):
+        if path.is_dir() and path.stat().st_mtime < before:
+            yield Removal("fetched", "data", path)
 
 
 def size(path: Path) -> int:

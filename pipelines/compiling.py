@@ -14,6 +14,7 @@ from typing import Any, Literal
 from pipelines import errors
 from pipelines.config import Experiment
 from pipelines.lineage import store as lineage
+from pipelines.located import located
 from pipelines.workspace import Workspace
 
 RunnerName = Literal["local", "beam"]
@@ -50,7 +51,8 @@ def compile_template(experiment: Experiment, workspace: Workspace, *, cache: boo
 
     from pipelines.create import create_pipeline
 
-    pipeline = create_pipeline(experiment, workspace, enable_cache=cache)
+    here = located(experiment, workspace.fetched)
+    pipeline = create_pipeline(here, workspace, enable_cache=cache)
     ir = compiler.Compiler().compile(pipeline)
     runtime_parameter_utils.substitute_runtime_parameter(
         ir, {constants.PIPELINE_RUN_ID_PARAMETER_NAME: RUN_ID}

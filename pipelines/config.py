@@ -10,19 +10,20 @@ from __future__ import annotations
 import copy
 import json
 from collections.abc import Mapping, Sequence
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Annotated, Any, get_args
 
 import yaml
 from pydantic import BaseModel, Field, ValidationError, model_validator
 
+from pipelines import remote
 from pipelines.data_stages import Data, Validation
 from pipelines.errors import ConfigError, NotFoundError, nearest
 from pipelines.kubeflow_stage import Kubeflow
 from pipelines.model_stages import FAMILIES, ImageModel, Model
 from pipelines.retraining.settings import Retraining
 from pipelines.stage import Stage
-from pipelines.stages import Beam, Evaluation, Infra, Metadata, Push, Retry, Rewrite
+from pipelines.stages import Beam, Card, Evaluation, Infra, Metadata, Push, Retry, Rewrite
 from pipelines.train_stages import Train
 from pipelines.tuning import Tune, check
 
@@ -45,6 +46,7 @@ class Experiment(Stage):
     evaluation: Evaluation = Evaluation()
     infra: Infra = Infra()
     push: Push = Push()
+    card: Card = Card()
     beam: Beam = Beam()
     metadata: Metadata | None = Field(
         None, description="A database server for the record, instead of metadata.db in the workspace."
@@ -97,13 +99,14 @@ def load(experiment: str, overrides: Sequence[str] = ()) -> Experiment:
 
     Raises:
         NotFoundError: there is no such experiment or file.
+        InputError: an address cannot be read.
         ConfigError: the file or an override is not understood.
     """
-    path = _find(experiment)
-    raw = {"name": path.stem, **_read_yaml(path)}
+    stem, place, found = _read(experiment)
+    raw = {"name": stem, **found}
     for override in overrides:
         _override(raw, override)
-    return _validate(raw, str(path), overrides)
+    return _validate(raw, place, overrides)
 
 
 def read(experiment: str) -> dict[str, Any]:
@@ -112,7 +115,7 @@ def read(experiment: str) -> dict[str, Any]:
     Raises:
         NotFoundError, ConfigError: see `load`.
     """
-    return _read_yaml(_find(experiment))
+    return _read(experiment)[2]
 
 
 def from_mapping(raw: Mapping[str, Any], overrides: Sequence[str] = ()) -> Experiment:
@@ -125,6 +128,15 @@ def from_mapping(raw: Mapping[str, Any], overrides: Sequence[str] = ()) -> Exper
     for override in overrides:
         _override(copied, override)
     return _validate(copied, "command line", overrides)
+
+
+def _read(experiment: str) -> tuple[str, str, dict[str, Any]]:
+    """Name, place and contents of an experiment's file, here or at an address."""
+    if remote.is_remote(experiment):
+        place = remote.without_secrets(experiment)
+        return PurePosixPath(place).stem, place, _parse(remote.read(experiment), place)
+    path = _find(experiment)
+    return path.stem, str(path), _parse(path.read_bytes(), str(path))
 
 
 def _find(experiment: str) -> Path:
@@ -147,17 +159,17 @@ def _find(experiment: str) -> Path:
     return path
 
 
-def _read_yaml(path: Path) -> dict[str, Any]:
+def _parse(text: bytes, source: str) -> dict[str, Any]:
     try:
-        raw = yaml.safe_load(path.read_text(encoding="utf-8"))
+        raw = yaml.safe_load(text.decode("utf-8"))
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         mark = getattr(error, "problem_mark", None)
-        place = f"{path}, line {mark.line + 1}" if mark else str(path)
+        place = f"{source}, line {mark.line + 1}" if mark else source
         raise ConfigError(
             f"An experiment file is no YAML: {getattr(error, 'problem', None) or error}", place=place
         ) from error
     if not isinstance(raw, dict):
-        raise ConfigError("An experiment file should hold keys and values", place=str(path))
+        raise ConfigError("An experiment file should hold keys and values", place=source)
     return raw
 
 

@@ -38,7 +38,8 @@ class Data(Stage):
     )
     path: str | None = Field(
         None,
-        description="A file, a folder, or a glob; {SPAN}, {VERSION}, {YYYY}, {MM} and {DD} name spans.",
+        description="A file, a folder, or a glob, here or at an address (s3://, gs://, https://); {SPAN}, "
+        "{VERSION}, {YYYY}, {MM} and {DD} name spans.",
     )
     format: Literal["auto", "tfrecord", "csv", "tsv", "parquet", "avro", "jsonl", "images"] = Field(
         "auto", description="auto: by the files' endings."

@@ -10,12 +10,14 @@ import glob
 import hashlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from components.errors import DataError
 from components.example_gen.request import FeatureRule, Request, Source, SplitBy, SplitPlan
-from components.example_gen.sources import SPLIT_FOLDERS, list_images
-from pipelines import digests, spans
+from components.example_gen.sources import SPLIT_FOLDERS, list_images, names_in_list
+from components.example_gen.sources import SUFFIXES as IMAGE_SUFFIXES
+from pipelines import digests, remote, spans
 from pipelines.config import Experiment
 from pipelines.data_stages import Data
 from pipelines.datasets import digits, fashion, languages, taxi
@@ -45,7 +47,7 @@ def resolve(experiment: Experiment, workspace: Workspace) -> Resolved:
     """Finds the files of an experiment and says how they are read.
 
     Raises:
-        InputError: the path does not exist, or holds no file of the format.
+        InputError: the path does not exist, cannot be reached, or holds no file of the format.
         ConfigError: a path with spans is not understood.
     """
     data = experiment.data
@@ -61,10 +63,10 @@ def resolve(experiment: Experiment, workspace: Workspace) -> Resolved:
     if data.source == "languages":
         found = [languages.write(workspace.data / "languages")]
         return _resolve_files(experiment, _sources(found, "csv", -1), "csv", -1)
-    path = str(Path(data.path or "").expanduser())
+    path = remote.expanded(data.path or "")
     if spans.has_spans(path):
-        return _resolve_spans(experiment, path)
-    found = _existing(path)
+        return _resolve_spans(experiment, path, workspace)
+    found = _fetched(path, data, workspace) if remote.is_remote(path) else _existing(path)
     if _is_images(data, found):
         return _resolve_images(experiment, found[0])
     data_format = _format(data, found)
@@ -82,14 +84,53 @@ def _existing(path: str) -> list[Path]:
     return found
 
 
-def _resolve_spans(experiment: Experiment, pattern: str) -> Resolved:
+def _fetched(url: str, data: Data, workspace: Workspace) -> list[Path]:
+    """Local copies of what is at an address: a file, a folder, or what matches a glob."""
+    if glob.has_magic(url):
+        return remote.fetch_matches(url, workspace.fetched, _wanted(data.format))
+    found = remote.fetch(url, workspace.fetched, _wanted(data.format))
+    if data.format != "images" or not found.is_file():
+        return [found]
+    # A list of images: they lie beside it.
+    folder, _, name = url.rpartition("/")
+    files = dict.fromkeys([name, *names_in_list(found)])
+    return [remote.fetch_names(f"{folder}/", list(files), workspace.fetched) / name]
+
+
+@cache
+def _wanted(data_format: str) -> remote.Wanted:
+    """Chooses among the names in a folder elsewhere, so that nothing is transferred in vain.
+
+    Tables lie right in it, images in folders; where the format is not said,
+    they are images where there is no table.
+    """
+    known = SUFFIXES.get("csv" if data_format == "tsv" else data_format)
+    tables = known or tuple(suffix for suffixes in SUFFIXES.values() for suffix in suffixes)
+
+    def wanted(names: Sequence[str]) -> Sequence[str]:
+        right = [name for name in names if "/" not in name and name.lower().endswith(tables)]
+        if known or (right and data_format != "images"):
+            return right
+        return [name for name in names if name.lower().endswith(IMAGE_SUFFIXES)]
+
+    return wanted
+
+
+def _resolve_spans(experiment: Experiment, pattern: str, workspace: Workspace) -> Resolved:
     data = experiment.data
     chosen = spans.of(data, pattern)
-    data_format = _format(data, [item.path for item in chosen])
-    sources = [source for item in chosen for source in _sources([item.path], data_format, item.span)]
+    located = [(item.span, _located(item.path, data, workspace)) for item in chosen]
+    data_format = _format(data, [path for _, path in located])
+    sources = [source for span, path in located for source in _sources([path], data_format, span)]
     # A first span alone is split like any data: held out, it would leave nothing to train on.
     held_out = chosen[-1].span if len({item.span for item in chosen}) > 1 else -1
     return _resolve_files(experiment, sources, data_format, held_out)
+
+
+def _located(path: str, data: Data, workspace: Workspace) -> Path:
+    if not remote.is_remote(path):
+        return Path(path)
+    return remote.fetch(path, workspace.fetched, _wanted(data.format))
 
 
 def _is_images(data: Data, found: Sequence[Path]) -> bool:

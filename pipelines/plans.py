@@ -26,6 +26,8 @@ from typing import Any
 
 from pipelines import fingerprint, inputs
 from pipelines.config import Experiment
+from pipelines.located import FIELDS, located
+from pipelines.located import value as _at
 from pipelines.workspace import Workspace
 
 KEPT = 50
@@ -53,8 +55,10 @@ def _parts(experiment: Experiment, workspace: Workspace, cache: bool) -> Iterato
     yield fingerprint.environment_digest().encode()
     yield json.dumps(fingerprint.hardware()).encode()
     yield from _sources(told)
-    if experiment.validation.schema_file is not None:
-        yield inputs.digest([experiment.validation.schema_file]).encode()
+    here = located(experiment, workspace.fetched)
+    yield json.dumps([_at(here, field) for field in FIELDS]).encode()
+    if here.validation.schema_file is not None:
+        yield inputs.digest([here.validation.schema_file]).encode()
 
 
 def _sources(told: Any) -> Iterator[bytes]:

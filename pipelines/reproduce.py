@@ -21,7 +21,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pipelines import config, fingerprint, inputs
+from components.example_gen import origins
+from pipelines import config, fingerprint, inputs, remote
 from pipelines.config import Experiment
 from pipelines.errors import InputError, NotFoundError
 from pipelines.evaluation import ACCURACY, CANDIDATE
@@ -30,6 +31,7 @@ from pipelines.lineage.compare import OVERALL
 from pipelines.lineage.record import read_listed
 from pipelines.lineage.source import Push, Source
 from pipelines.lineage.view import RunView, view
+from pipelines.located import located
 from pipelines.workspace import Workspace
 
 SIGMAS = 4.0
@@ -143,7 +145,7 @@ def obstacles(asked: Recalled, scratch: Workspace) -> list[Obstacle]:
     if not found:
         # A node's fingerprint holds the packages too: it tells of code where those are the same.
         found.extend(_code(asked, scratch))
-    return [*found, *_files(asked), *_changed_teacher(asked.seen)]
+    return [*found, *_files(asked, scratch), *_changed_teacher(asked.seen)]
 
 
 def _packages(seen: RunView) -> Iterator[Obstacle]:
@@ -164,7 +166,7 @@ def _code(asked: Recalled, scratch: Workspace) -> Iterator[Obstacle]:
 def _fingerprints(experiment: Experiment, scratch: Workspace) -> Mapping[str, str]:
     from pipelines.create import FINGERPRINT, create_pipeline
 
-    pipeline = create_pipeline(experiment, scratch, enable_cache=False)
+    pipeline = create_pipeline(located(experiment, scratch.fetched), scratch, enable_cache=False)
     return {
         node.id: node.exec_properties[FINGERPRINT]
         for node in pipeline.components
@@ -172,13 +174,16 @@ def _fingerprints(experiment: Experiment, scratch: Workspace) -> Mapping[str, st
     }
 
 
-def _files(asked: Recalled) -> Iterator[Obstacle]:
+def _files(asked: Recalled, scratch: Workspace) -> Iterator[Obstacle]:
     """Input files whose content is another; of folders that stand for very many files, each of these."""
     gone = []
-    for path, before in _recorded_files(asked.seen).items():
-        if not Path(path).is_file():
+    recorded = _recorded_files(asked.seen)
+    copies = _copies(asked, scratch) if any(map(remote.is_remote, recorded)) else {}
+    for path, before in recorded.items():
+        here = copies.get(path, Path(path))
+        if not here.is_file():
             gone.append(path)
-        elif (now := _digest(Path(path))) != before:
+        elif (now := _digest(here)) != before:
             yield Obstacle("data", path, before[:12], now[:12])
     if gone:
         more = f" and {len(gone) - 1} more" if len(gone) > 1 else ""
@@ -187,6 +192,12 @@ def _files(asked: Recalled) -> Iterator[Obstacle]:
             place=asked.push.name,
             remedy="Put back what the version was trained on; headrace lineage names every file.",
         )
+
+
+def _copies(asked: Recalled, scratch: Workspace) -> dict[str, Path]:
+    """Address -> the copy of what is there now, of all that the experiment reads."""
+    inputs.resolve(asked.experiment, scratch)
+    return {origins.name(str(path)): path for path in scratch.fetched.glob("*/**/*") if path.is_file()}
 
 
 def _changed_teacher(seen: RunView) -> Iterator[Obstacle]:

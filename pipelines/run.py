@@ -6,6 +6,7 @@ outcome = run(experiment, workspace, options, progress)
 from __future__ import annotations
 
 import contextlib
+import logging
 import signal
 import time
 from collections.abc import Callable, Collection, Iterator
@@ -14,13 +15,26 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Protocol
 
-from pipelines import backups, compiling, digests, errors, fingerprint, leases, lost_pushes, plans, recovery
+from pipelines import (
+    backups,
+    compiling,
+    digests,
+    errors,
+    fingerprint,
+    leases,
+    lost_pushes,
+    plans,
+    recovery,
+    remote,
+)
+from pipelines.cards import card
 from pipelines.compiling import RUNNERS as RUNNERS
 from pipelines.compiling import Options as Options
 from pipelines.config import Experiment, to_json
 from pipelines.lineage import record
 from pipelines.lineage import store as lineage
 from pipelines.lineage.database import Database
+from pipelines.lineage.source import model_of
 from pipelines.lineage.sqlite import add_indexes
 from pipelines.runners import cached
 from pipelines.runners.events import FAILED, RETRYING, Event, EventLog
@@ -101,13 +115,14 @@ def template_of(
 ) -> tuple[str, Any]:
     """The compiled pipeline and its key: kept from an earlier run, else compiled, which imports TFX."""
     digests.remember_in(workspace.root)
-    key = plans.key_of(experiment, workspace, cache=options.cache)
-    kept = plans.load(workspace, key)
-    if kept is not None:
-        return key, kept
-    loading()
-    template = compiling.compile_template(experiment, workspace, cache=options.cache)
-    return key, plans.save(workspace, key, template)
+    with remote.held():
+        key = plans.key_of(experiment, workspace, cache=options.cache)
+        kept = plans.load(workspace, key)
+        if kept is not None:
+            return key, kept
+        loading()
+        template = compiling.compile_template(experiment, workspace, cache=options.cache)
+        return key, plans.save(workspace, key, template)
 
 
 @dataclass(frozen=True)
@@ -149,6 +164,8 @@ def carry_out(part: Part, progress: Progress, began: float) -> Outcome:
         backups.keep(part.database.path, time.time())
     if error is not None:
         raise error
+    if summary.pushed_now:
+        _keep_card(Workspace.open(part.folder.parents[1]), summary)
     return outcome
 
 
@@ -164,6 +181,14 @@ def interruptible() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGTERM, before)
+
+
+def _keep_card(workspace: Workspace, summary: Summary) -> None:
+    """Writes the card of what was pushed; a run that pushed has done so, card or not."""
+    try:
+        card.keep(workspace, model_of(summary.pushed_to), summary.pushed_version)
+    except errors.HeadraceError as error:
+        logging.getLogger(__name__).warning("The model card was not written: %s", error)
 
 
 def _waits(ir: Any) -> dict[str, list[str]]:

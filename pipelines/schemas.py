@@ -90,12 +90,12 @@ def accept(path: Path, nodes: Sequence[NodeRecord]) -> list[str]:
     Raises:
         ConfigError, NotFoundError: the file or the run's statistics are not there.
     """
+    schema = read(path)  # before what takes seconds to import
     import tfx.components  # noqa: F401  (TFDV can be imported only after TFX)
     import tensorflow_data_validation as tfdv  # isort: skip
     from google.protobuf import text_format
     from tensorflow_metadata.proto.v0 import statistics_pb2
 
-    schema = read(path)
     before = text_format.MessageToString(schema)
     root = Path(_output(nodes, "StatisticsGen", "statistics"))
     for file in sorted(root.glob("Split-*/FeatureStats.pb")):

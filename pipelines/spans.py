@@ -19,6 +19,7 @@ from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pipelines import remote
 from pipelines.errors import ConfigError, InputError
 
 if TYPE_CHECKING:
@@ -36,11 +37,11 @@ _EPOCH = date(1970, 1, 1)
 
 @dataclass(frozen=True, order=True)
 class SpanFile:
-    """A file or folder of one span and version (0 where the pattern names none)."""
+    """A file or folder of one span and version (0 where the pattern names none); a path or an address."""
 
     span: int
     version: int
-    path: Path
+    path: str
 
 
 def has_spans(pattern: str) -> bool:
@@ -53,26 +54,37 @@ def find(pattern: str) -> list[SpanFile]:
 
     Raises:
         ConfigError: the pattern has a version but no span, or a part of a date.
+        InputError: what lies elsewhere cannot be listed.
     """
     _check(pattern)
     expression = _expression(pattern)
     as_glob = re.sub("|".join(map(re.escape, _FIELDS)), "*", pattern)
     found = []
-    for name in glob.glob(as_glob, recursive=True):
+    for name in remote.listed(as_glob) if remote.is_remote(pattern) else _here(as_glob):
         match = expression.fullmatch(name)
         if match:
-            found.append(
-                SpanFile(_span(match), int(match.groupdict().get("version") or 0), Path(name).absolute())
-            )
+            path = name if remote.is_remote(name) else str(Path(name).absolute())
+            found.append(SpanFile(_span(match), int(match.groupdict().get("version") or 0), path))
     return sorted(found)
 
 
+def _here(pattern: str) -> list[str]:
+    return glob.glob(pattern, recursive=True)
+
+
 def state_of(found: Sequence[SpanFile]) -> str:
-    """A digest of the names, sizes and times of the files of some spans; contents are not read."""
+    """A digest of the names, sizes and times of the files of some spans; contents are not read.
+
+    Raises:
+        InputError: what lies elsewhere cannot be looked at.
+    """
     told = []
     for item in found:
-        paths = sorted(item.path.rglob("*")) if item.path.is_dir() else [item.path]
-        for path in paths:
+        if remote.is_remote(item.path):
+            told.append(f"{item.path} {remote.state(item.path)}")
+            continue
+        here = Path(item.path)
+        for path in sorted(here.rglob("*")) if here.is_dir() else [here]:
             with contextlib.suppress(OSError):
                 stat = path.stat()
                 told.append(f"{path} {stat.st_size} {stat.st_mtime_ns}")

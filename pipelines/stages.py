@@ -193,3 +193,13 @@ class Metadata(Stage):
         if database.Server.of(url).password:
             raise ValueError("metadata.url holds a password, which would be recorded; use password_env")
         return url
+
+
+class Card(Stage):
+    """What a model card says that no measurement can; see `headrace models card`."""
+
+    license: str = Field("", description="Of the model, best as an SPDX identifier, such as Apache-2.0.")
+    intended_use: str = Field("", description="What the model is for, in a sentence or two.")
+    limits: list[str] = Field(
+        [], description="What it is not for, and what is known to go wrong; a sentence each."
+    )

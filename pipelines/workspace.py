@@ -15,6 +15,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Self
 
+from components.example_gen.origins import FOLDER as FETCHED
 from pipelines.errors import WorkspaceError
 from pipelines.lineage.database import Database, Settings, settle
 
@@ -90,6 +91,11 @@ class Workspace:
     def data(self) -> Path:
         """Data sets that an experiment makes for itself."""
         return self.root / "data"
+
+    @property
+    def fetched(self) -> Path:
+        """Copies of data that lies elsewhere; see `pipelines.remote`."""
+        return self.data / FETCHED
 
     @property
     def reports(self) -> Path:

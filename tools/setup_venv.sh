@@ -51,7 +51,8 @@ if [ "${1:-}" = lock ]; then
   fi
   say "resolving setup.py and requirements.in under overrides.txt"
   "$uv" pip compile --quiet --no-config --python-version 3.11 --generate-hashes --upgrade \
-    --extra dev --extra docs --extra kubeflow --extra onnx --extra s3 --extra gcs --extra otel \
+    --extra dev --extra docs --extra kubeflow --extra onnx --extra s3 --extra gcs --extra http --extra otel \
+    --extra signing \
     --override overrides.txt \
     --custom-compile-command 'make lock' --output-file requirements.lock setup.py requirements.in
   say "requirements.lock holds $(grep -c == requirements.lock) packages"

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from tfx.proto import example_gen_pb2
 from tfx.types import artifact_utils
 
 from components.errors import DataError
-from components.example_gen import ingest, split
+from components.example_gen import ingest, origins, split
 from components.example_gen.readers import column_kinds, open_reader
 from components.example_gen.request import Request, Source
 from components.example_gen.sources import FileRecord, list_images, record_file
@@ -53,13 +54,27 @@ class Executor(base_beam_executor.BaseBeamExecutor):
             for key in ("examples", "report", "quarantine")
         )
         sources, ignored = sources_of(request)
-        plan = _plan(request, sources, examples.uri, report.uri, quarantine.uri)
-        with self._make_beam_pipeline() as pipeline:
-            ingest.build(pipeline, plan, sources)
-        outcome = read_reports(report.uri)
-        check_bad(outcome, request)
-        check_counts(outcome.counts, request, sources)
+        with _places_named(sources):
+            plan = _plan(request, sources, examples.uri, report.uri, quarantine.uri)
+            with self._make_beam_pipeline() as pipeline:
+                ingest.build(pipeline, plan, sources)
+            outcome = read_reports(report.uri)
+            check_bad(outcome, request)
+            check_counts(outcome.counts, request, sources)
         _describe(examples, report, quarantine, request, sources, ignored, outcome)
+
+
+@contextlib.contextmanager
+def _places_named(sources: Sequence[Source]) -> Iterator[None]:
+    """Errors name what was fetched by where it came from."""
+    try:
+        yield
+    except DataError as error:
+        source = next((item.path for item in sources if item.path in error.place), "")
+        if not source or origins.name(source) == source:
+            raise
+        place = error.place.replace(source, origins.name(source))
+        raise DataError(error.headline, place=place, remedy=error.remedy) from error
 
 
 def sources_of(request: Request) -> tuple[Sequence[Source], list[str]]:
@@ -211,7 +226,7 @@ def _describe(
     quarantine.set_int_custom_property("bad_records", outcome.bad)
     few = {name: labels if len(labels) <= _MAX_LABELS else {} for name, labels in outcome.counts.items()}
     summary = {
-        "files": [source.path for source in sources],
+        "files": [origins.name(source.path) for source in sources],
         "ignored": ignored,
         "counts": few,
         "bad_records": outcome.bad,

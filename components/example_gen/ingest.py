@@ -20,7 +20,7 @@ import apache_beam as beam
 import tensorflow as tf
 
 from components.errors import DataError
-from components.example_gen import check
+from components.example_gen import check, origins
 from components.example_gen.batch import Batch, Fault
 from components.example_gen.readers import open_reader
 from components.example_gen.request import Request, Source
@@ -166,14 +166,19 @@ def _note(report: Report, index: int, source: Source, fault: Fault) -> None:
 def _describe(source: Source, fault: Fault) -> tuple[str, str, str]:
     """Headline, place and remedy of a fault."""
     if isinstance(fault, _Unreadable) and fault.error is not None:
-        return fault.error.headline, fault.error.place, fault.error.remedy
-    remedy = "Mend or remove it, or set data.on_bad_record=quarantine (records are numbered from 0)."
-    if MISSING_COLUMN in fault.reason:
-        remedy = (
+        place = fault.error.place.replace(source.path, origins.name(source.path))
+        return fault.error.headline, place, fault.error.remedy
+    place = f"{origins.name(source.path)}, record {fault.number}"
+    return f"A record cannot be used: {fault.reason}", place, _remedy(fault.reason)
+
+
+def _remedy(reason: str) -> str:
+    if MISSING_COLUMN in reason:
+        return (
             "Name the column with data.text or data.label. "
             "Texts want model.family=text, other tables model.family=tabular."
         )
-    return f"A record cannot be used: {fault.reason}", f"{source.path}, record {fault.number}", remedy
+    return "Mend or remove it, or set data.on_bad_record=quarantine (records are numbered from 0)."
 
 
 class _Shards:
@@ -215,7 +220,7 @@ class _Quarantine:
             self._file = self._stack.enter_context(tf.io.gfile.GFile(self._path, "w"))
         headline, place, _ = _describe(source, fault)
         row = {
-            "file": source.path,
+            "file": origins.name(source.path),
             "record": fault.number,
             "reason": headline,
             "place": place,

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from components.errors import DataError
+from components.example_gen import origins
 from components.example_gen.request import Source
 
 SUFFIXES = (".jpg", ".jpeg", ".png", ".gif", ".bmp", ".webp")
@@ -36,7 +37,7 @@ class FileRecord:
     """One input file as it was when it was read, so that rows can be traced to it.
 
     Attributes:
-        path: absolute.
+        path: absolute, or the address that it was fetched from.
         bytes: its size; -1 where it could not be read.
         sha256: of its content, hexadecimal; empty where it could not be read.
         group: its rows are in `Split-*/data_tfrecord-<group>-*`, in input order.
@@ -54,12 +55,13 @@ class FileRecord:
 
 def record_file(path: str, group: int, records: int, bad: int) -> FileRecord:
     """Digests a file that was just read, so that it comes from the page cache."""
+    origin = origins.name(path)
     try:
         with open(path, "rb") as file:
             digest = hashlib.file_digest(file, "sha256").hexdigest()
-            return FileRecord(path, file.tell(), digest, group, records, bad)
+            return FileRecord(origin, file.tell(), digest, group, records, bad)
     except OSError:  # the reader has already made it a bad record
-        return FileRecord(path, -1, "", group, records, bad)
+        return FileRecord(origin, -1, "", group, records, bad)
 
 
 def list_images(root: Path) -> tuple[list[Source], list[str]]:
@@ -127,8 +129,21 @@ def _check_inside(path: Path, root: Path) -> None:
         )
 
 
+def names_in_list(path: Path) -> list[str]:
+    """The files that a list of images names, as it names them.
+
+    Raises:
+        DataError: it has not the columns.
+    """
+    return [row["file"] for row in _rows(path) if row["file"]]
+
+
 def _from_list(path: Path) -> list[Source]:
     root = path.parent.resolve()
+    return [_listed(row, number, path, root) for number, row in enumerate(_rows(path))]
+
+
+def _rows(path: Path) -> list[dict[str, str]]:
     with open(path, newline="", encoding="utf-8-sig") as file:
         reader = csv.DictReader(file)
         columns = reader.fieldnames or []
@@ -137,7 +152,7 @@ def _from_list(path: Path) -> list[Source]:
                 f"A list of images should have the columns file and label; received {', '.join(columns)}",
                 place=str(path),
             )
-        return [_listed(row, number, path, root) for number, row in enumerate(reader)]
+        return list(reader)
 
 
 def _listed(row: dict[str, str], number: int, path: Path, root: Path) -> Source:

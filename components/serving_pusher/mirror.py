@@ -95,6 +95,30 @@ def follow(root: Path, urls: Sequence[str] | None = None) -> list[str]:
     return done
 
 
+def add(root: Path, number: int, name: str) -> list[str]:
+    """Copies one more file of a version to the mirrors that have the version, which stays in service.
+
+    Args:
+        root: `serving/<model>`.
+        number: the version.
+        name: of the file, in the version's folder.
+
+    Returns:
+        What was done, in sentences.
+
+    Raises:
+        PushError: a mirror cannot be reached or written.
+    """
+    folder, done = serving_root.folder_of(root, number) or root, []
+    for url, numbers in _recorded(root).items():
+        if number in numbers:
+            with _exclusive(root), _failures_named(url):
+                mirror = _open(url)
+                mirror.files.put_file(str(folder / name), f"{mirror.folder(number)}/{name}")
+            done.append(f"{name} of version {number} copied to {url}")
+    return done
+
+
 def _follow(root: Path, mirror: _Mirror) -> list[str]:
     ours = set(_recorded(root).get(mirror.url, ()))
     there = set(mirror.versions())

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from components.native_start import with_tensorflow
 from pipelines.api import frames
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ class Model:
     """
 
     def __init__(self, folder: Path) -> None:
+        with_tensorflow()
         from components.serving import runtimes
 
         self._runtime = runtimes.load(str(folder))

@@ -8,6 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from components.native_start import with_tensorflow
 from modules import contract
 from pipelines import errors
 from pipelines.api import frames
@@ -122,6 +123,7 @@ class Run:
         Raises:
             NotFoundError: there is no such split.
         """
+        with_tensorflow()
         from components.serving.examples import read_split
 
         if split not in _SPLITS:

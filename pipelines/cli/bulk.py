@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import click
 
+from components.example_gen import origins
+from pipelines import remote
 from pipelines.cli import names
 from pipelines.cli.options import workspace_option
+from pipelines.cli.places import InputPath, writing
 from pipelines.cli.screen import output_apart
 from pipelines.cli.watch import JSON, lines, log_format_option
+from pipelines.errors import InputError
 from pipelines.workspace import Workspace
 
 
 @click.command("bulk")
 @click.argument("model", shell_complete=names.models)
-@click.argument("source", type=click.Path(path_type=Path), metavar="INPUT")
-@click.argument("output", type=click.Path(path_type=Path))
+@click.argument("source", type=InputPath(), metavar="INPUT")
+@click.argument("output", type=str)
 @workspace_option
 @click.option("--version", type=click.IntRange(1), help="By default the version in service.")
 @click.option(
@@ -50,7 +55,7 @@ from pipelines.workspace import Workspace
 def command(
     model: str,
     source: Path,
-    output: Path,
+    output: str,
     root: str,
     version: int | None,
     log_format: str,
@@ -58,24 +63,40 @@ def command(
 ) -> None:
     """Run MODEL over the files at INPUT, and write what it says to the folder OUTPUT.
 
-    INPUT is a file, or a folder of files of one kind: images, CSV files with a
-    header (for models that take text), or TFRecords of serialized examples.
-    OUTPUT gets part-*.jsonl (or .tfrecord.gz), bad-*.jsonl and manifest.json,
-    all or nothing.
-
     \b
     Examples:
       headrace bulk digits scans/ answers/
       headrace bulk intents questions.csv answers/ --column text --on-bad quarantine
+
+    INPUT is a file, or a folder of files of one kind: images, CSV files with a
+    header (for models that take text), or TFRecords of serialized examples.
+    OUTPUT gets part-*.jsonl (or .tfrecord.gz), bad-*.jsonl and manifest.json,
+    all or nothing.
     """
+    workspace = Workspace.open(root)
+    if remote.is_remote(output) and remote.is_there(output):
+        raise InputError("The output is there already", place=output, remedy="Name a new place.")
+    with writing(output) as folder:
+        _run(model, source, folder, output, workspace, version, log_format, settings)
+
+
+def _run(
+    model: str,
+    source: Path,
+    folder: Path,
+    output: str,
+    workspace: Workspace,
+    version: int | None,
+    log_format: str,
+    settings: Mapping[str, Any],
+) -> None:
     from pipelines import bulk
     from pipelines.telemetry.notices import Notice
 
-    workspace = Workspace.open(root)
     request = bulk.Request(
         model=bulk.resolve_model(workspace.serving, model, version),
         source=source,
-        output=output,
+        output=folder,
         format=settings["output_format"],
         column=settings["column"],
         signature=settings["signature"],
@@ -88,7 +109,8 @@ def command(
     about = {"model": model, "version": request.model.name, "output": str(output)}
     with lines(log_format) as tell, output_apart(log) as screen:
         screen.quiet = log_format == JSON
-        tell(Notice("bulk.begun", f"Answers of {model} to {source}", time.time(), facts=about))
+        asked = f"Answers of {model} to {origins.told(str(source))}"
+        tell(Notice("bulk.begun", asked, time.time(), facts=about))
         outcome = bulk.run(request)
         counts = {"answered": outcome.answered, "bad": outcome.bad, "seconds": outcome.seconds}
         ended = f"{outcome.answered} inputs answered"

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import click
 
-from pipelines import config
+from pipelines import config, remote
+from pipelines.cli.places import writing
 from pipelines.errors import WorkspaceError
 
 
@@ -41,10 +42,11 @@ def command(experiment: str, output: str, target: str, overrides: tuple[str, ...
     settings = config.load(experiment, overrides)
     kubeflow.check_for_cluster(settings)
     path = Path(output)
-    if not path.absolute().parent.is_dir():
+    if not remote.is_remote(output) and not path.absolute().parent.is_dir():
         raise WorkspaceError("The folder does not exist", place=str(path.absolute().parent))
     with output_apart_nowhere():
         text = kubeflow.compile_pipeline(settings, target, enable_cache=not no_cache)  # type: ignore[arg-type]
-    path.write_text(text, encoding="utf-8")
-    click.echo(f"{path}: {experiment} for {target}, {len(text) // 1000} kB")
+    with writing(output) as file:
+        file.write_text(text, encoding="utf-8")
+    click.echo(f"{output}: {experiment} for {target}, {len(text) // 1000} kB")
     return 0

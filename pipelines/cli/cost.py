@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from dataclasses import asdict
 
@@ -10,6 +9,7 @@ import click
 from rich import box
 from rich.table import Table
 
+from pipelines.cli.listing import Column, output_option, show
 from pipelines.cli.options import workspace_option
 from pipelines.cli.screen import console
 from pipelines.lineage.cost import By, Cost, costs
@@ -19,14 +19,17 @@ from pipelines.workspace import Workspace
 _DAY_S = 86_400.0
 _EVERY_RUN = 1 << 30
 
+_KEYS = ("name", "executed", "cached", "wall_s", "cpu_s", "peak_memory_mb", "bytes", "unknown")
+COLUMNS = tuple(Column(key) for key in _KEYS)
+
 
 @click.command("cost")
 @click.option("--by", type=click.Choice(("node", "experiment", "day")), default="node", show_default=True)
 @click.option("--runs", type=click.IntRange(1), default=_EVERY_RUN, show_default="all", help="The newest N.")
 @click.option("--days", type=click.FloatRange(0, min_open=True), help="Runs that began in the last D days.")
-@click.option("--format", "output", type=click.Choice(("table", "json")), default="table", show_default=True)
 @workspace_option
-def command(by: By, runs: int, days: float | None, output: str, root: str) -> None:
+@output_option
+def command(by: By, runs: int, days: float | None, root: str, output: str) -> None:
     """Add up CPU and wall seconds, memory and written bytes of nodes over runs.
 
     \b
@@ -42,8 +45,8 @@ def command(by: By, runs: int, days: float | None, output: str, root: str) -> No
     with record_of(Workspace.open(root)) as source:
         chosen = [run for run in source.find_runs("", "", runs) if run.started >= since]
         found = costs(source, chosen, by)
-    if output == "json":
-        click.echo(json.dumps([asdict(cost) for cost in found], indent=1))
+    if output != "table":
+        show([asdict(cost) for cost in found], COLUMNS, output)
     elif not found:
         click.echo("No run has begun in that time.")
     else:

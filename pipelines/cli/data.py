@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import re
 import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import click
 
 from pipelines import config
+from pipelines.cli.listing import Column, output_option, show
 from pipelines.cli.options import workspace_option
+from pipelines.cli.places import writing
 from pipelines.cli.run import run_experiment
 from pipelines.cli.screen import console
 from pipelines.cli.watch import Watch, watch_options
@@ -18,10 +22,16 @@ from pipelines.lineage import query
 from pipelines.lineage.open import record_of
 from pipelines.lineage.view import view
 from pipelines.report import data, statistics
-from pipelines.report.features import features
+from pipelines.report.features import FIGURES, Feature, features
 from pipelines.report.write import write_page
 from pipelines.run import Options
 from pipelines.workspace import Workspace
+
+COLUMNS = tuple(Column(key) for key in ("feature", "split", "kind", "examples", "missing", *FIGURES, "top"))
+"""Of `data stats`."""
+
+ANOMALIES = tuple(Column(key) for key in ("split", "feature", "anomaly"))
+"""Of `data check`."""
 
 
 @click.group("data")
@@ -42,10 +52,9 @@ def command() -> None:
 )
 @workspace_option
 @watch_options
-def check(path: str, overrides: tuple[str, ...], root: str, watch: Watch) -> int:
+@output_option
+def check(path: str, overrides: tuple[str, ...], root: str, watch: Watch, output: str) -> int:
     """Read PATH, or the data of an experiment's file; take statistics and look for anomalies.
-
-    Nothing is trained.
 
     \b
     Examples:
@@ -58,16 +67,28 @@ def check(path: str, overrides: tuple[str, ...], root: str, watch: Watch) -> int
     else:
         settings = config.from_mapping({"name": _name(path), "data": {"path": path}}, overrides)
     workspace = Workspace.open(root, create=True)
-    code = run_experiment(settings, workspace, Options(to_node="DataGate"), root, watch)
-    _print_anomalies(workspace)
+    quiet = output != "table"
+    try:
+        code = run_experiment(settings, workspace, Options(to_node="DataGate"), root, watch, quiet=quiet)
+    finally:
+        if quiet:
+            show(_anomalies(workspace, settings.name), ANOMALIES, output)
+    if not quiet:
+        _print_anomalies(_anomalies(workspace, settings.name))
     return code
 
 
-def _print_anomalies(workspace: Workspace) -> None:
-    """Of the latest run, which went through: those of kinds that stop nothing, or none."""
+def _anomalies(workspace: Workspace, experiment: str) -> list[dict[str, Any]]:
+    """Those of the latest run of an experiment; none where it did not come so far."""
     with record_of(workspace) as source:
-        seen = view(source, query.find_run(source, "latest"))
-    found = [f"{item.feature} ({item.split}): {item.text}" for item in data.anomalies(seen)]
+        runs = source.find_runs(experiment, "", 1)
+        found = data.anomalies(view(source, runs[0])) if runs else []
+    return [{"split": item.split, "feature": item.feature, "anomaly": item.text} for item in found]
+
+
+def _print_anomalies(rows: Sequence[Mapping[str, Any]]) -> None:
+    """Of a run that went through: those of kinds that stop nothing, or none."""
+    found = [f"{row['feature']} ({row['split']}): {row['anomaly']}" for row in rows]
     for number, text in enumerate(found or ["none"]):
         console().print(f"{'' if number else 'Anomalies':<12}{text}", highlight=False, soft_wrap=True)
 
@@ -75,19 +96,22 @@ def _print_anomalies(workspace: Workspace) -> None:
 @command.command("stats")
 @click.argument("run")
 @click.option(
-    "-o", "output", type=click.Path(dir_okay=False), help="File to write; else reports/RUN-stats.html."
+    "-o", "file", type=click.Path(dir_okay=False), help="File to write; else reports/RUN-stats.html."
 )
 @workspace_option
-def stats(run: str, output: str | None, root: str) -> None:
+@output_option
+def stats(run: str, file: str | None, root: str, output: str) -> None:
     """Write the statistics of RUN's data as one HTML page, which opens without a network.
 
     \b
     Examples:
       headrace data stats latest
       headrace data stats taxi-2026 -o taxi.html
+      headrace data stats latest --output csv
 
     Of every feature the splits stand side by side: missing values, histogram,
-    quantiles, most frequent values.
+    quantiles, most frequent values. With --output json or csv they are printed,
+    and the page is written only where -o names it.
     """
     workspace = Workspace.open(root)
     with record_of(workspace) as source:
@@ -100,9 +124,31 @@ def stats(run: str, output: str | None, root: str) -> None:
             place=run_id,
             remedy="StatisticsGen must have run: headrace run ... --to DataGate.",
         )
-    target = Path(output) if output else workspace.reports / f"{run_id}-stats.html"
-    write_page(statistics.page(run_id, found, made_at=time.time()), target)
-    click.echo(str(target))
+    if file or output == "table":
+        target = file or str(workspace.reports / f"{run_id}-stats.html")
+        with writing(target) as path:
+            write_page(statistics.page(run_id, found, made_at=time.time()), path)
+    if output == "table":
+        click.echo(target)
+    else:
+        show(_rows(found), COLUMNS, output)
+
+
+def _rows(found: Sequence[Feature]) -> list[dict[str, Any]]:
+    """One per feature and split."""
+    return [
+        {
+            "feature": feature.name,
+            "split": name,
+            "kind": feature.kind,
+            "examples": split.examples,
+            "missing": split.missing,
+            **{figure: split.figures.get(figure) for figure in FIGURES},
+            "top": dict(split.top),
+        }
+        for feature in found
+        for name, split in feature.splits.items()
+    ]
 
 
 def _name(path: str) -> str:

@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
+
 import click
-from rich import box
-from rich.table import Table
+from rich.console import Console
 
 from pipelines import config
+from pipelines.cli.listing import Column, output_option, show
 from pipelines.cli.options import workspace_option
-from pipelines.cli.screen import console, output_apart
+from pipelines.cli.screen import output_apart
 from pipelines.compiling import Options
-from pipelines.explaining import Verdict, explain
+from pipelines.explaining import explain
 from pipelines.workspace import Workspace
+
+_WORDS = {True: "hit", False: "miss", None: "looks up"}
+_STYLES = {True: "green", False: "yellow", None: "dim"}
+
+COLUMNS = (
+    Column("node"),
+    Column("hit", "cache", show=lambda hit: _WORDS[hit], style=lambda hit: _STYLES[hit], shows_none=True),
+    Column("reasons", "what has changed", show="\n".join),
+)
 
 
 @click.command("explain-cache")
@@ -20,7 +31,8 @@ from pipelines.workspace import Workspace
     "--set", "overrides", multiple=True, metavar="KEY=VALUE", help="As of headrace run; repeatable."
 )
 @workspace_option
-def command(experiment: str, overrides: tuple[str, ...], root: str) -> None:
+@output_option
+def command(experiment: str, overrides: tuple[str, ...], root: str, output: str) -> None:
     """Say for each node whether a run would take it from the cache, and what has changed. Runs nothing.
 
     \b
@@ -30,17 +42,10 @@ def command(experiment: str, overrides: tuple[str, ...], root: str) -> None:
     settings = config.load(experiment, overrides)
     workspace = Workspace.open(root)
     with output_apart(workspace.runs / "headrace.log") as screen:
-        verdicts = explain(
-            settings, workspace, Options(), lambda: screen.print("Loading TFX (about 15 s)", highlight=False)
-        )
-    console().print(_table(verdicts))
+        verdicts = explain(settings, workspace, Options(), lambda: _say_that_it_loads(screen, output))
+    show([asdict(verdict) for verdict in verdicts], COLUMNS, output)
 
 
-def _table(verdicts: list[Verdict]) -> Table:
-    table = Table(box=box.SIMPLE_HEAD)
-    for column in ("node", "cache", "what has changed"):
-        table.add_column(column, overflow="fold")
-    words = {True: "[green]hit[/green]", False: "[yellow]miss[/yellow]", None: "[dim]looks up[/dim]"}
-    for verdict in verdicts:
-        table.add_row(verdict.node, words[verdict.hit], "\n".join(verdict.reasons))
-    return table
+def _say_that_it_loads(screen: Console, output: str) -> None:
+    if output == "table":
+        screen.print("Loading TFX (about 15 s)", highlight=False)

@@ -11,6 +11,7 @@ from components.serving_pusher import root as serving_root
 from pipelines import operations
 from pipelines.cli import names
 from pipelines.cli.options import workspace_option
+from pipelines.cli.places import InputPath
 from pipelines.errors import NotFoundError
 from pipelines.retraining import feedback
 from pipelines.workspace import Workspace
@@ -18,7 +19,7 @@ from pipelines.workspace import Workspace
 
 @click.command("feedback")
 @click.argument("model", shell_complete=names.models)
-@click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
+@click.argument("file", type=InputPath(dir_okay=False))
 @click.option("--version", type=click.IntRange(1), help="Of outcomes that name none; the one in service.")
 @workspace_option
 def command(model: str, file: Path, version: int | None, root: str) -> None:

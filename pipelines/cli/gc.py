@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 import time
-from collections import Counter
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
 
 import click
-from rich import box
-from rich.table import Table
 
 from pipelines import cleaning
+from pipelines.cli.listing import Column, output_option, show
 from pipelines.cli.options import workspace_option
-from pipelines.cli.screen import console
 from pipelines.lineage.open import record_of
 from pipelines.workspace import Workspace
+
+COLUMNS = (
+    Column("of"),
+    Column("what"),
+    Column("folders", right=True, show=lambda value: f"{value:,}"),
+    Column("bytes", "MB", right=True, show=lambda value: f"{value / 1e6:,.1f}"),
+)
 
 
 @click.command("gc")
@@ -33,7 +41,8 @@ from pipelines.workspace import Workspace
 )
 @click.option("--dry-run", is_flag=True, help="Say what would go; change nothing.")
 @workspace_option
-def command(keep_runs: int, keep_days: float, dry_run: bool, root: str) -> None:
+@output_option
+def command(keep_runs: int, keep_days: float, dry_run: bool, root: str, output: str) -> None:
     """Remove payloads of artifacts that no kept run and no pushed version needs, and say what that freed.
 
     \b
@@ -47,23 +56,36 @@ def command(keep_runs: int, keep_days: float, dry_run: bool, root: str) -> None:
     again. Nothing is lost by ending this half-way.
     """
     workspace, policy = Workspace.open(root), cleaning.Policy(keep_runs, keep_days)
+    sizes: dict[Path, int] = {}
+    if dry_run or output != "table":
+        with record_of(workspace) as source:
+            found = cleaning.plan(workspace, source, policy, time.time())
+        sizes = {removal.path: cleaning.size(removal.path) for removal in found.removals}
+        freed = f"{sum(sizes.values()) / 1e6:,.1f} MB would be freed; nothing was changed"
     if not dry_run:
         done = cleaning.clean(workspace, policy, time.time())
-        _tell(done.plan, f"{done.bytes / 1e6:,.1f} MB freed")
-        return
-    with record_of(workspace) as source:
-        found = cleaning.plan(workspace, source, policy, time.time())
-    sizes = {removal: cleaning.size(removal.path) for removal in found.removals}
-    table = Table(box=box.SIMPLE_HEAD)
-    for column in ("of", "what", "folders", "MB"):
-        table.add_column(column, justify="right" if column in ("folders", "MB") else "left")
-    counts = Counter((removal.owner, removal.kind) for removal in found.removals)
-    for (owner, kind), count in sorted(counts.items()):
-        total = sum(size for item, size in sizes.items() if (item.owner, item.kind) == (owner, kind))
-        table.add_row(owner, kind, f"{count:,}", f"{total / 1e6:,.1f}")
-    if counts:
-        console().print(table)
-    _tell(found, f"{sum(sizes.values()) / 1e6:,.1f} MB would be freed; nothing was changed")
+        found, freed = done.plan, f"{done.bytes / 1e6:,.1f} MB freed"
+    rows = _rows(found.removals, sizes)
+    if output != "table" or (dry_run and rows):
+        show(rows, COLUMNS, output)
+    if output == "table":
+        _tell(found, freed)
+
+
+def _rows(removals: Sequence[cleaning.Removal], sizes: Mapping[Path, int]) -> list[dict[str, Any]]:
+    """What goes, by owner and kind."""
+    groups: dict[tuple[str, str], list[Path]] = defaultdict(list)
+    for removal in removals:
+        groups[removal.owner, removal.kind].append(removal.path)
+    return [
+        {
+            "of": owner,
+            "what": kind,
+            "folders": len(paths),
+            "bytes": sum(sizes.get(path, 0) for path in paths),
+        }
+        for (owner, kind), paths in sorted(groups.items())
+    ]
 
 
 def _tell(found: cleaning.Plan, result: str) -> None:

@@ -14,6 +14,8 @@ def default_to(name: str) -> type[click.Group]:
     """A group that takes anything but the name of a command as arguments of `name`."""
 
     class DefaultGroup(click.Group):
+        default = name
+
         def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
             asks_for_help = any(option in args[:1] for option in ctx.help_option_names)
             if not args or (args[0] not in self.commands and not asks_for_help):

@@ -23,7 +23,12 @@ def command() -> None:
 @click.option("--gpu", is_flag=True, help="With the CUDA libraries that TensorFlow asks for.")
 @click.option("--base", metavar="IMAGE", help="Another base, such as python@sha256:... to pin it.")
 def build(name: str, gpu: bool, base: str | None) -> int:
-    """Build IMAGE from this checkout and its lock (kubeflow/Dockerfile)."""
+    """Build IMAGE from this checkout and its lock (kubeflow/Dockerfile).
+
+    \b
+    Example:
+      headrace image build registry.example.com/headrace:1
+    """
     image.check_name(name)
     folder, tool = image.context(), image.usable_tool()
     commands = [image.build_command(tool or image.TOOLS[0], name, gpu=gpu, base=base)]
@@ -37,7 +42,12 @@ def build(name: str, gpu: bool, base: str | None) -> int:
 @command.command("push")
 @click.argument("name", metavar="IMAGE")
 def push(name: str) -> int:
-    """Push IMAGE to its registry."""
+    """Push IMAGE to its registry.
+
+    \b
+    Example:
+      headrace image push registry.example.com/headrace:1
+    """
     image.check_name(name)
     folder, tool = image.context(), image.usable_tool()
     commands = [image.push_command(tool or image.TOOLS[0], name)]

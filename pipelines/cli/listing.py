@@ -43,6 +43,7 @@ class Column:
         right: whether tables align it to the right.
         show: the value as tables show it.
         style: of a value in tables, as rich names styles; empty for none.
+        shows_none: whether None is a value that `show` and `style` take; else its cell is empty.
     """
 
     key: str
@@ -50,6 +51,7 @@ class Column:
     right: bool = False
     show: Callable[[Any], str] = _plain
     style: Callable[[Any], str] = lambda value: ""
+    shows_none: bool = False
 
     @property
     def heading(self) -> str:
@@ -98,7 +100,9 @@ def table(rows: Sequence[Row], columns: Sequence[Column]) -> Table:
 
 
 def _cell(column: Column, value: Any) -> Text:
-    return Text("" if value is None else column.show(value), column.style(value))
+    if value is None and not column.shows_none:
+        return Text("")
+    return Text(column.show(value), column.style(value))
 
 
 def print_json(value: Any) -> None:

@@ -38,7 +38,7 @@ COMMANDS = {
     "serve": ("pipelines.cli.serve", "Serve models by TensorFlow Serving's gRPC and REST API."),
     "predict": ("pipelines.cli.predict", "Send images, texts or examples to a running server."),
     "bulk": ("pipelines.cli.bulk", "Run a served model over files, in batches on Beam."),
-    "models": ("pipelines.cli.models", "List pushed models and their versions; remove old ones."),
+    "models": ("pipelines.cli.models", "List, describe, sign, export and remove pushed versions."),
     "rollback": (
         "pipelines.cli.rollback",
         "Put an older version of a model in service, or a newer one again.",
@@ -166,16 +166,19 @@ def _logs_json(given: list[str]) -> bool:
 
 
 def _print_error(error: HeadraceError, given: list[str]) -> None:
+    from components.example_gen import origins
+
     if _logs_json(given):
         from components import logs
 
-        told = {"place": error.place, "remedy": error.remedy}
+        told = {"place": origins.told(error.place), "remedy": error.remedy}
         click.echo(logs.line("error", error.headline, at=time.time(), level="error", **told), err=True)
         return
-    click.secho(f"Error: {error.headline}", fg="red", err=True)
+    colour = None if os.environ.get("NO_COLOR") else "red"
+    click.secho(f"Error: {error.headline}", fg=colour, err=True)
     for label, text in (("at", error.place), ("do", error.remedy)):
         if text:
-            click.echo(f"  {label}: {text}", err=True)
+            click.echo(f"  {label}: {origins.told(text)}", err=True)
 
 
 if __name__ == "__main__":

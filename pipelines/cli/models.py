@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from pipelines.cli import names, prune
+from pipelines.cli import card, export, names, prune, signing
 from pipelines.cli.groups import default_to
 from pipelines.cli.listing import Column, output_option, show
 from pipelines.cli.options import workspace_option
@@ -30,17 +30,19 @@ COLUMNS = (
 
 @click.group("models", cls=default_to("list"))
 def command() -> None:
-    """List pushed versions of MODEL, or of all models; remove old ones.
+    """List pushed versions of MODEL, or of all models; remove, describe, sign and export them.
 
     \b
     Examples:
       headrace models
       headrace models digits --limit 5
       headrace models prune digits --keep 3
+      headrace models card digits@latest
     """
 
 
-command.add_command(prune.command)
+for _command in (prune.command, card.command, signing.sign, signing.verify, export.command):
+    command.add_command(_command)
 
 
 @command.command("list")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +13,12 @@ import click
 from rich import box
 from rich.table import Table
 
+from components.example_gen import origins
 from components.serving.client import ModelClient, ServerError
 from modules import contract
 from pipelines.cli import names
+from pipelines.cli.listing import output_option, print_csv, print_json
+from pipelines.cli.places import InputPath
 from pipelines.cli.screen import console
 from pipelines.errors import HeadraceError, InputError, NotFoundError, nearest
 
@@ -45,44 +48,42 @@ class ServerFailedError(HeadraceError):
 
 @click.command("predict")
 @click.argument("model", shell_complete=names.models)
-@click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="FILE...")
+@click.argument("files", nargs=-1, required=True, type=InputPath(), metavar="FILE...")
 @click.option("--host", default="127.0.0.1", show_default=True, help="The server's address.")
 @click.option("--rest-port", default=8501, show_default=True, help="The server's REST port.")
 @click.option("--signature", default="", help="Signature to call; by default the one that takes such files.")
 @click.option(
     "--column", default="", help="Column of a CSV file that holds the text; not needed for one column."
 )
-@click.option(
-    "--output",
-    type=click.Choice(["table", "json"]),
-    default="table",
-    show_default=True,
-    help="What is printed.",
-)
+@output_option
 def command(
     model: str, files: tuple[Path, ...], host: str, rest_port: int, signature: str, column: str, output: str
 ) -> None:
     """Send FILEs to MODEL on a running server, and print what it says.
 
-    FILEs are images, texts (.csv with a header, .txt with one a line) or serialized
-    examples (.tfrecord, also .gz), all of one kind.
-
     \b
     Examples:
       headrace predict digits scans/*.png
       headrace predict intents questions.csv --column text --output json
+
+    FILEs are images, texts (.csv with a header, .txt with one a line) or serialized
+    examples (.tfrecord, also .gz), all of one kind.
     """
     kind = _kind_of(files)
-    rows = [row for path in files for row in _read(kind, path, column)]
+    rows = [
+        replace(row, origin=origins.told(row.origin)) for path in files for row in _read(kind, path, column)
+    ]
     client = ModelClient(host, rest_port)
     try:
         name, input_name = _signature_for(client.signatures(model), signature or kind.signature, kind)
         answers = client.predict(model, name, input_name, [row.raw for row in rows])
     except ServerError as error:
         raise _as_command_error(error) from error
+    listed = [{"input": row.origin, **answer} for row, answer in zip(rows, answers, strict=True)]
     if output == "json":
-        listed = [{"input": row.origin, **answer} for row, answer in zip(rows, answers, strict=True)]
-        click.echo(json.dumps(listed, indent=1))
+        print_json(listed)
+    elif output == "csv":
+        print_csv(list(listed[0]), listed)
     else:
         console().print(_table(rows, answers))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 
 import click
@@ -11,26 +12,31 @@ from rich.console import Console
 from rich.table import Table
 
 from pipelines import profiling
+from pipelines.cli.listing import Column, output_option, print_json, show
 from pipelines.cli.options import workspace_option
 from pipelines.cli.screen import console
 from pipelines.errors import NotFoundError
 from pipelines.lineage.store import Store
 from pipelines.workspace import Workspace
 
+COLUMNS = tuple(Column(key) for key in ("name", "step_ms", "share", "device"))
+"""Of an operation."""
+
 
 @click.command("profile")
 @click.argument("run")
 @click.option("--operations", default=10, show_default=True, type=click.IntRange(1), help="How many to list.")
 @workspace_option
-def command(run: str, operations: int, root: str) -> None:
+@output_option
+def command(run: str, operations: int, root: str, output: str) -> None:
     """Show where a training step of RUN went: input, compute, host, top operations; and what to change.
-
-    The run must have been traced.
 
     \b
     Example:
       headrace run digits --set train.profile=20-30
       headrace profile latest
+
+    The run must have been traced.
     """
     with Store(Workspace.open(root).database) as store:
         record = store.find_run(run)
@@ -47,7 +53,15 @@ def command(run: str, operations: int, root: str) -> None:
             remedy="Name a run whose Trainer was executed.",
         )
     path = profiling.find(Path(outputs[0].uri))
-    _print(console(), profiling.read(path), operations, path)
+    profile = profiling.read(path)
+    listed = [asdict(item) for item in profile.operations[:operations]]
+    if output == "json":
+        whole = {**asdict(profile), "operations": listed}
+        print_json({**whole, "step_ms": profile.step_ms, "advice": profile.advice(), "trace": str(path)})
+    elif output == "csv":
+        show(listed, COLUMNS, output)
+    else:
+        _print(console(), profile, operations, path)
 
 
 def _print(screen: Console, profile: profiling.Profile, count: int, path: Path) -> None:

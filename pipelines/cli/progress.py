@@ -1,4 +1,4 @@
-"""Shows a run as it goes on: a live table on a terminal, plain lines elsewhere."""
+"""Shows a run as it goes on: a live table on a terminal, plain lines elsewhere and with NO_COLOR."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class ConsoleProgress:
 
     def planned(self, nodes: list[str]) -> None:
         self._nodes = dict.fromkeys(nodes)
-        if self._console.is_terminal:
+        if self._console.is_terminal and not self._console.no_color:
             self._live = Live(self._table(), console=self._console, auto_refresh=False)
             self._live.start()
 

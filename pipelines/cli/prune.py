@@ -21,13 +21,13 @@ from pipelines.workspace import Workspace
 def command(model: str, root: str, keep: int, yes: bool, server: str | None) -> None:
     """Remove all but the newest versions of MODEL, withdrawn ones included.
 
-    The version in service always stays, as one of --keep. Their numbers are
-    never given again.
-
     \b
     Example:
       headrace models prune digits --keep 3          # says what would go
       headrace models prune digits --keep 3 --yes
+
+    The version in service always stays, as one of --keep. Their numbers are
+    never given again.
     """
     from components.serving.client import ModelClient
     from pipelines import operations

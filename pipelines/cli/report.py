@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import time
-from pathlib import Path
 
 import click
 
 from pipelines.cli import names
 from pipelines.cli.options import workspace_option
+from pipelines.cli.places import writing
 from pipelines.lineage import query
 from pipelines.lineage.open import record_of
 from pipelines.report.write import gather, write
@@ -33,6 +33,7 @@ def command(run: str, output: str | None, root: str) -> None:
     workspace = Workspace.open(root)
     with record_of(workspace) as source:
         gathered = gather(source, query.find_run(source, run))
-    target = Path(output) if output else workspace.reports / f"{gathered.view.run.run_id}.html"
-    write(gathered, target, time.time())
-    click.echo(str(target))
+    target = output or str(workspace.reports / f"{gathered.view.run.run_id}.html")
+    with writing(target) as file:
+        write(gathered, file, time.time())
+    click.echo(target)

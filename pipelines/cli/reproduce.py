@@ -5,16 +5,16 @@ from __future__ import annotations
 import contextlib
 import tempfile
 from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from pathlib import Path
 
 import click
-from rich import box
-from rich.table import Table
 
 from pipelines import reproduce
+from pipelines.cli.listing import Column, output_option, show
 from pipelines.cli.options import workspace_option
 from pipelines.cli.progress import ConsoleProgress
-from pipelines.cli.screen import console, output_apart
+from pipelines.cli.screen import output_apart
 from pipelines.cli.watch import Watch, telling, watch_options
 from pipelines.errors import InputError
 from pipelines.lineage import query
@@ -23,6 +23,14 @@ from pipelines.lineage.view import RunView, view
 from pipelines.run import Options, run
 from pipelines.telemetry.progress import Notices, Several
 from pipelines.workspace import Workspace
+
+COLUMNS = (
+    Column("what", " "),
+    Column("recorded"),
+    Column("again"),
+    Column("allowed"),
+    Column("same", " ", show=lambda same: "" if same else "differs", style=lambda same: "red"),
+)
 
 
 @click.command("reproduce")
@@ -37,7 +45,8 @@ from pipelines.workspace import Workspace
 )
 @workspace_option
 @watch_options
-def command(version: str, allow: bool, scratch: str | None, root: str, watch: Watch) -> int:
+@output_option
+def command(version: str, allow: bool, scratch: str | None, root: str, watch: Watch, output: str) -> int:
     """Run the chain that made MODEL@VERSION again, as it was recorded, and compare.
 
     \b
@@ -58,12 +67,14 @@ def command(version: str, allow: bool, scratch: str | None, root: str, watch: Wa
         found = reproduce.obstacles(asked, workspace)
         if found and not allow:
             raise _refusal(version, found)
-        rows = reproduce.compare(asked, _run(asked, workspace, watch))
-    for obstacle in found:
-        click.echo(f"Not as it was: {_line(obstacle)}")
-    console().print(_table(rows))
+        rows = reproduce.compare(asked, _run(asked, workspace, watch, quiet=output != "table"))
     same = all(row.same for row in rows)
-    click.echo(f"{version} {'is reproduced' if same else 'is not reproduced'}.")
+    if output == "table":
+        for obstacle in found:
+            click.echo(f"Not as it was: {_line(obstacle)}")
+    show([asdict(row) for row in rows], COLUMNS, output)
+    if output == "table":
+        click.echo(f"{version} {'is reproduced' if same else 'is not reproduced'}.")
     return 0 if same else 1
 
 
@@ -81,14 +92,14 @@ def _scratch(given: str | None) -> Iterator[Workspace]:
         yield Workspace.open(folder, create=True, private=True)
 
 
-def _run(asked: reproduce.Recalled, workspace: Workspace, watch: Watch) -> RunView:
+def _run(asked: reproduce.Recalled, workspace: Workspace, watch: Watch, *, quiet: bool) -> RunView:
     runner = asked.seen.run.details.get("runner", "local")
     options = Options(runner=runner, cache=False, beam_args=tuple(asked.experiment.beam.args))
     with (
         telling(watch, workspace.runs / "telemetry.log") as tell,
         output_apart(workspace.runs / "headrace.log") as screen,
     ):
-        screen.quiet = watch.as_json
+        screen.quiet = quiet or watch.as_json
         progress = ConsoleProgress(screen)
         try:
             outcome = run(asked.experiment, workspace, options, Several(progress, Notices(tell)))
@@ -110,14 +121,3 @@ def _refusal(version: str, found: Sequence[reproduce.Obstacle]) -> InputError:
 
 def _line(obstacle: reproduce.Obstacle) -> str:
     return f"{obstacle.kind} {obstacle.what} (then {obstacle.before}, now {obstacle.now})"
-
-
-def _table(rows: Sequence[reproduce.Row]) -> Table:
-    table = Table(box=box.SIMPLE_HEAD)
-    for column in ("", "recorded", "again", "allowed", ""):
-        table.add_column(column, overflow="fold")
-    for row in rows:
-        table.add_row(
-            row.what, row.recorded, row.again, row.allowed, "" if row.same else "[red]differs[/red]"
-        )
-    return table

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from pipelines import config
+from pipelines import config, remote
 from pipelines.cli import names
 from pipelines.cli.groups import default_to
-from pipelines.cli.listing import Column, output_option, print_json, show
+from pipelines.cli.listing import Column, output_option, show
 from pipelines.cli.options import workspace_option
 from pipelines.cli.screen import output_apart
 from pipelines.cli.watch import Watch, telling, watch_options
@@ -44,6 +44,12 @@ COLUMNS = (
     Column("reason"),
     Column("detail"),
 )
+
+STATUS = tuple(
+    Column(key)
+    for key in ("experiment", "scheduler", "round", "phase", "failures", "next", "reason", "until")
+)
+EXPLAINED = (*COLUMNS, Column("run"), Column("spans"), Column("phase"))
 
 set_option = click.option(
     "--set", "overrides", multiple=True, metavar="KEY=VALUE", help="As of headrace run; repeatable."
@@ -92,7 +98,7 @@ def run_command(
 
     \b
     Example:
-      headrace retrain trips.yaml --on-new-span --every "0 3 * * *"
+      headrace retrain run trips.yaml --on-new-span --every "0 3 * * *"
     """
     settings = _load(experiment, overrides, every=every, on_new_span=on_new_span, on_drift=on_drift)
     if not once and not _has_trigger(settings):
@@ -170,7 +176,7 @@ def status(experiment: str, overrides: tuple[str, ...], root: str, output: str) 
         for key, value in row.items():
             click.echo(f"{key:<12}{'' if value is None else value}")
     else:
-        show([row], [Column(key) for key in row], output)
+        show([row], STATUS, output)
 
 
 @command.command("history")
@@ -209,9 +215,8 @@ def explain(experiment: str, round_name: str, root: str, output: str) -> None:
         )
     record = records[name]
     if output != "table":
-        print_json(
-            {**_row(record), "run": record.run_id or None, "spans": record.spans, "phase": record.phase}
-        )
+        told = {"run": record.run_id or None, "spans": record.spans, "phase": record.phase}
+        show([{**_row(record), **told}], EXPLAINED, output)
         return
     spans = ", ".join(f"{span}{f' v{version}' if version else ''}" for span, version in record.spans)
     lines = {
@@ -313,6 +318,8 @@ def install(
 def _named(experiment: str) -> str:
     """A file by its whole path, since the unit may be started from elsewhere."""
     path = Path(experiment)
+    if remote.is_remote(experiment):
+        return experiment
     return str(path.absolute()) if path.is_file() else experiment
 
 

@@ -10,16 +10,17 @@ from typing import Any
 import click
 
 from pipelines.cli.listing import output_option
+from pipelines.cli.places import InputPath
 from pipelines.cli.screen import output_apart
 from pipelines.cli.watch import TEXT, lines, log_format_option
 
 
 @click.command("rewrite")
-@click.argument("model", type=click.Path(exists=True, file_okay=False, path_type=Path), metavar="MODEL_DIR")
+@click.argument("model", type=InputPath(exists=True, file_okay=False), metavar="MODEL_DIR")
 @click.option(
     "--data",
     required=True,
-    type=click.Path(exists=True, path_type=Path),
+    type=InputPath(exists=True),
     help=".npz with x (N, ...) and y (N,), or .npy with x alone; for Headrace's own models, TFRecords.",
 )
 @click.option(

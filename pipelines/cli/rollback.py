@@ -29,14 +29,14 @@ def command(
 ) -> None:
     """Put an older version of MODEL in service, or a newer one again.
 
-    Newer versions are moved to .withdrawn/ beside the others, where servers do
-    not look; a server that watches the folder changes over without a failed
-    request. Naming a withdrawn version with --to undoes it.
-
     \b
     Examples:
       headrace rollback digits
       headrace rollback digits --to 3 --reason "5 is slow" --server http://127.0.0.1:8501
+
+    Newer versions are moved to .withdrawn/ beside the others, where servers do
+    not look; a server that watches the folder changes over without a failed
+    request. Naming a withdrawn version with --to undoes it.
     """
     from components.serving.client import ModelClient
     from pipelines import operations

@@ -131,10 +131,20 @@ def _run_compiled(
 
 
 def run_experiment(
-    settings: config.Experiment, workspace: Workspace, options: Options, root: str, watch: Watch
+    settings: config.Experiment,
+    workspace: Workspace,
+    options: Options,
+    root: str,
+    watch: Watch,
+    *,
+    quiet: bool = False,
 ) -> int:
-    """Runs an experiment with its progress on the terminal; returns the exit code."""
-    return _shown(lambda progress: run(settings, workspace, options, progress), workspace, root, watch)
+    """Runs an experiment with its progress on the terminal, unless `quiet`; returns the exit code."""
+
+    def work(progress: Progress) -> Outcome:
+        return run(settings, workspace, options, progress)
+
+    return _shown(work, workspace, root, watch, quiet=quiet)
 
 
 def resume_run(name: str, workspace: Workspace, root: str, watch: Watch) -> int:
@@ -142,12 +152,14 @@ def resume_run(name: str, workspace: Workspace, root: str, watch: Watch) -> int:
     return _shown(lambda progress: resuming.resume(name, workspace, progress), workspace, root, watch)
 
 
-def _shown(work: Callable[[Progress], Outcome], workspace: Workspace, root: str, watch: Watch) -> int:
+def _shown(
+    work: Callable[[Progress], Outcome], workspace: Workspace, root: str, watch: Watch, *, quiet: bool = False
+) -> int:
     with (
         telling(watch, workspace.runs / "telemetry.log") as tell,
         output_apart(workspace.runs / "headrace.log") as console,
     ):
-        console.quiet = watch.as_json
+        console.quiet = quiet or watch.as_json
         progress = ConsoleProgress(console)
         try:
             outcome = work(Several(progress, Notices(tell)))

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from rich.console import Console
 
+from pipelines.cli.places import InputPath
 from pipelines.cli.progress import ConsoleProgress
 from pipelines.cli.screen import output_apart
 from pipelines.cli.watch import Watch, telling, watch_options
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 
 @click.command("run-spec")
-@click.argument("pipeline", type=click.Path(dir_okay=False))
+@click.argument("pipeline", type=InputPath(dir_okay=False))
 @click.option(
     "--root",
     default="spec-runs",
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
 @click.option("--warm", is_flag=True, help="Fork containers of ours from one process that has imported TFX.")
 @watch_options
 def command(
-    pipeline: str,
+    pipeline: Path,
     root: str,
     parameters: tuple[str, ...],
     no_cache: bool,
@@ -60,14 +61,13 @@ def command(
     """
     from pipelines.runners.spec import Settings
 
-    path = Path(pipeline)
-    if not path.is_file():
+    if not pipeline.is_file():
         raise NotFoundError(
-            "There is no such pipeline file", place=pipeline, remedy="headrace compile makes one."
+            "There is no such pipeline file", place=str(pipeline), remedy="headrace compile makes one."
         )
     given = dict(_pair(item) for item in parameters)
     settings = Settings(not no_cache, parallel, warm=warm)
-    return run_text(path.read_text(encoding="utf-8"), Path(root), given, settings, watch)
+    return run_text(pipeline.read_text(encoding="utf-8"), Path(root), given, settings, watch)
 
 
 def _pair(item: str) -> tuple[str, str]:

@@ -6,11 +6,15 @@ from typing import TYPE_CHECKING
 
 import click
 
+from pipelines.cli.listing import Column, output_option, show
 from pipelines.cli.submit import compiled, endpoint_options
 from pipelines.errors import ConfigError
 
 if TYPE_CHECKING:
     from pipelines.runners.kfp_client import Cluster
+
+
+COLUMNS = tuple(Column(key) for key in ("name", "state", "cron", "id"))
 
 
 @click.group("schedule")
@@ -35,6 +39,7 @@ def command() -> None:
 @click.option("--pause", metavar="NAME|ID", help="Pause one.")
 @click.option("--resume", metavar="NAME|ID", help="Go on with one.")
 @click.option("--delete", "deleting", metavar="NAME|ID", help="Delete one; runs it made stay.")
+@output_option
 def kfp(
     experiment: str | None,
     endpoint: str,
@@ -47,6 +52,7 @@ def kfp(
     pause: str | None,
     resume: str | None,
     deleting: str | None,
+    output: str,
 ) -> int:
     """Make, list, pause and delete recurring runs on Kubeflow Pipelines.
 
@@ -79,16 +85,18 @@ def kfp(
             made = kubeflow.schedule(text, name or settings.name, experiment=group, cron=cron)
             click.echo(f"Recurring   {made.name} ({made.id}): {made.cron}")
         elif listing:
-            _list(kubeflow)
+            _list(kubeflow, output)
         else:
             _change(kubeflow, pause=pause, resume=resume, delete=deleting)
     return 0
 
 
-def _list(kubeflow: Cluster) -> None:
-    for item in kubeflow.recurring():
-        state = "on" if item.enabled else "paused"
-        click.echo(f"{item.name:<24} {state:<7} {item.cron:<20} {item.id}")
+def _list(kubeflow: Cluster, output: str) -> None:
+    rows = [
+        {"name": item.name, "state": "on" if item.enabled else "paused", "cron": item.cron, "id": item.id}
+        for item in kubeflow.recurring()
+    ]
+    show(rows, COLUMNS, output, empty="Nothing recurs there.")
 
 
 def _change(kubeflow: Cluster, **wanted: str | None) -> None:

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import click
 
-from pipelines import schemas
+from pipelines import remote, schemas
 from pipelines.cli import names
 from pipelines.cli.options import workspace_option
+from pipelines.cli.places import InputPath, writing
 from pipelines.lineage.store import NodeRecord, Store
 from pipelines.workspace import Workspace
 
@@ -28,25 +29,27 @@ def command() -> None:
 
 @command.command("init")
 @click.argument("run", shell_complete=names.runs)
-@click.option("-o", "--output", default="schema.pbtxt", show_default=True, type=click.Path(path_type=Path))
+@click.option("-o", "--output", default="schema.pbtxt", show_default=True, metavar="FILE")
 @click.option("--force", is_flag=True, help="Write over a file that is there.")
 @workspace_option
-def init(run: str, output: Path, force: bool, root: str) -> int:
+def init(run: str, output: str, force: bool, root: str) -> int:
     """Write the schema that RUN inferred or used.
 
     \b
     Example:
       headrace schema init latest -o schema.pbtxt
     """
-    if output.exists() and not force:
+    there = remote.is_there(output) if remote.is_remote(output) else Path(output).exists()
+    if there and not force:
         raise click.UsageError(f"{output} is there already; --force writes over it.")
-    schemas.write(schemas.schema_text(_nodes(root, run)), output)
+    with writing(output) as path:
+        schemas.write(schemas.schema_text(_nodes(root, run)), path)
     click.echo(f"Wrote {output}. Use it with --set validation.schema_file={output}")
     return 0
 
 
 @command.command("diff")
-@click.argument("file", type=click.Path(path_type=Path))
+@click.argument("file", type=InputPath())
 @click.argument("run", shell_complete=names.runs)
 @workspace_option
 def diff(file: Path, run: str, root: str) -> int:

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import click
 
+from pipelines.cli.places import writing
 from pipelines.errors import WorkspaceError
 
 
 @click.command("schema-file")
-@click.option(
-    "-o", "--output", "target", type=click.Path(path_type=Path), help="Write it here instead of printing it."
-)
+@click.option("-o", "--output", "target", help="Write it here instead of printing it.")
 @click.option("--page", is_flag=True, help="The reference page in Markdown instead.")
-def command(target: Path | None, page: bool) -> None:
+def command(target: str | None, page: bool) -> None:
     """Print the JSON Schema of an experiment file, by which editors complete and check it.
 
     \b
@@ -31,8 +28,9 @@ def command(target: Path | None, page: bool) -> None:
     if target is None:
         click.echo(text, nl=False)
         return
-    try:
-        target.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise WorkspaceError(f"The file cannot be written: {error.strerror}", place=str(target)) from error
+    with writing(target) as path:
+        try:
+            path.write_text(text, encoding="utf-8")
+        except OSError as error:
+            raise WorkspaceError(f"The file cannot be written: {error.strerror}", place=target) from error
     click.echo(f"Written to {target}")

@@ -18,6 +18,7 @@ _SHORT_NAMES = {
     "model_root": "--model-root",
     "model_config_file": "--config",
     "rest_api_port": "--rest-port",
+    "require_signature": "--require-signature",
     "log_format": "--log-format",
 }
 _METAVARS = {str: "TEXT", int: "INTEGER", float: "NUMBER", bool: "BOOLEAN"}
@@ -62,14 +63,14 @@ def _server_flags(function: Callable[..., Any]) -> Callable[..., Any]:
 def command(**flags: Any) -> None:
     """Serve models by TensorFlow Serving's gRPC and REST API, until SIGTERM.
 
-    Without a source of models, those of the workspace are served. New versions
-    are picked up, warmed and swapped in without a failed request.
-
     \b
     Examples:
       headrace serve
       headrace serve --model_name digits --model_base_path workspace/serving/digits
       headrace serve --config models.config --enable_batching
+
+    Without a source of models, those of the workspace are served. New versions
+    are picked up, warmed and swapped in without a failed request.
     """
     if not any(flags[name] for name in MODEL_SOURCES):
         flags["model_root"] = f"{default_root()}/serving"

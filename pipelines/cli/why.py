@@ -9,7 +9,7 @@ from pipelines.cli import names
 from pipelines.cli.listing import Column, output_option, show
 from pipelines.cli.options import workspace_option
 from pipelines.cli.screen import console
-from pipelines.errors import ConfigError
+from pipelines.handing_on import parts
 from pipelines.lineage import explain, models, query
 from pipelines.lineage.open import record_of
 from pipelines.lineage.view import view
@@ -30,11 +30,7 @@ def command(version: str, root: str, output: str) -> None:
       headrace why digits@1
       headrace why digits@latest
     """
-    model, at, number = version.partition("@")
-    if not at or not (number.isdecimal() or number == "latest"):
-        raise ConfigError(
-            f"Expected MODEL@VERSION. Received: {version!r}", remedy=f"For example {model}@latest."
-        )
+    model, number = parts(version)
     with record_of(Workspace.open(root)) as source:
         push = query.find_push(source, model, number)
         run = view(source, query.run_of(source, push))

@@ -6,8 +6,7 @@ why(push, view(source, run), baseline="digits@2")
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Iterator, Sequence
 
 from pipelines.lineage.render import clock
 from pipelines.lineage.source import Push
@@ -50,7 +49,16 @@ def _files(run: RunView) -> str:
     if len(paths) == 1:
         return paths[0]
     count = sum(int(file.properties.get("files", 1)) for file in run.input_files)
-    return f"{count:,} files in {os.path.commonpath([str(Path(path).parent) for path in paths])}"
+    return f"{count:,} files in {_common(paths)}"
+
+
+def _common(paths: Sequence[str]) -> str:
+    """The folder that all files are below; of addresses too."""
+    parents = [path.rpartition("/")[0] for path in paths]
+    scheme, mark, _ = parents[0].partition("://")
+    if not mark:
+        return os.path.commonpath(parents)
+    return f"{scheme}://{os.path.commonpath([parent.partition('://')[2] for parent in parents])}"
 
 
 def _training(run: RunView) -> str:

@@ -91,15 +91,15 @@ def _artifact(source: Source, number: str) -> Target:
     if not found:
         raise NotFoundError(
             f"There is no artifact {number!r}",
-            remedy="`headrace lineage RUN --format json` lists the ids of a run's artifacts.",
+            remedy="`headrace lineage RUN --output json` lists the ids of a run's artifacts.",
         )
     artifact = found[int(number)]
     return Target("artifact", f"artifact {artifact.id}", (artifact.id,))
 
 
 def _file(source: Source, name: str) -> Target:
-    path = str(Path(name).expanduser().absolute())
-    found = source.input_files(path) or source.input_files(str(Path(path).parent))
+    path = name if "://" in name else str(Path(name).expanduser().absolute())
+    found = source.input_files(path) or source.input_files(path.rpartition("/")[0])
     # Very many files are recorded by their folder; a neighbour's record says nothing of this file.
     artifacts = source.artifacts(found)
     matching = [

@@ -382,7 +382,7 @@ def input_files(node: NodeRecord) -> list[InputFile]:
         return [_as_input(row["path"], [row], row["sha256"]) for row in rows]
     folders: dict[str, list[dict[str, Any]]] = {}
     for row in rows:
-        folders.setdefault(str(Path(row["path"]).parent), []).append(row)
+        folders.setdefault(row["path"].rpartition("/")[0], []).append(row)
     return [_as_input(folder, inside, _digest(inside)) for folder, inside in folders.items()]
 
 

@@ -143,7 +143,7 @@ def as_json(lineage: Lineage) -> str:
 
 
 def dot(lineage: Lineage) -> str:
-    """A graph for Graphviz: `headrace lineage digits@1 --format dot | dot -Tsvg`."""
+    """A graph for Graphviz: `headrace lineage digits@1 --output dot | dot -Tsvg`."""
     lines = ["digraph lineage {", "  rankdir=LR;", "  node [fontname=sans];"]
     for execution in lineage.executions.values():
         label = json.dumps(f"{execution.node}\n{execution.run_id}", ensure_ascii=False)

@@ -97,7 +97,8 @@ def _values(which: str | None, stats: Any) -> str:
         often = ", ".join(f"{item.value!r} {item.frequency:,.0f} times" for item in top)
         return f"{stats.unique:,} distinct" + (f"; most often {often}" if often else "")
     if which == "bytes_stats":
-        return f"{stats.unique:,} distinct; {stats.avg_num_bytes:,.0f} bytes on average"
+        distinct = f"{stats.unique:,} distinct; " if stats.unique else ""  # TFDV counts none of images
+        return f"{distinct}{stats.avg_num_bytes:,.0f} bytes on average"
     return ""
 
 

@@ -6,12 +6,15 @@ for feature in features(view): feature.splits["train"].missing
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from pipelines.lineage.view import RunView
 from pipelines.report import data
 from pipelines.report.charts import Bucket
+
+FIGURES = ("distinct", "least", "median", "greatest", "mean", "deviation", "zeros", "average_length")
+"""`average_length` is in characters of texts and in bytes of bytes; the rest is of numbers."""
 
 _BYTES = "__BYTES_VALUE__"
 """What TFDV writes for a value that is no text."""
@@ -28,6 +31,7 @@ class SplitStatistics:
         histogram: of numbers, buckets of equal width.
         quantiles: of numbers, from the least to the greatest at equal shares.
         top: of texts, the most frequent with their counts.
+        figures: the numbers behind `values`, by the names of `FIGURES`.
     """
 
     examples: int
@@ -36,6 +40,7 @@ class SplitStatistics:
     histogram: tuple[Bucket, ...] = ()
     quantiles: tuple[float, ...] = ()
     top: tuple[tuple[str, float], ...] = ()
+    figures: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -73,19 +78,23 @@ def _split(feature: Any, examples: int) -> SplitStatistics:
     lists = {"values in one": f"{common.min_num_values} to {common.max_num_values}"}
     several = lists if common.max_num_values > 1 else {}
     if which == "num_stats":
+        words = {**several, **_numbers(stats)}
         return SplitStatistics(
-            examples, missing, {**several, **_numbers(stats)}, _histogram(stats), _quantiles(stats)
+            examples, missing, words, _histogram(stats), _quantiles(stats), figures=_figures(stats)
         )
     if which == "string_stats":
         values = {"distinct": f"{stats.unique:,}", "characters on average": f"{stats.avg_length:.1f}"}
-        return SplitStatistics(examples, missing, {**several, **values}, top=_top(stats))
+        figures = {"distinct": stats.unique, "average_length": stats.avg_length}
+        return SplitStatistics(examples, missing, {**several, **values}, top=_top(stats), figures=figures)
     if which == "bytes_stats":
         values = {
             "distinct": f"{stats.unique:,}",
             "bytes on average": f"{stats.avg_num_bytes:,.0f}",
             "bytes": f"{stats.min_num_bytes:,.0f} to {stats.max_num_bytes:,.0f}",
         }
-        return SplitStatistics(examples, missing, {**several, **values})
+        # TFDV counts no distinct bytes.
+        figures = {"average_length": stats.avg_num_bytes}
+        return SplitStatistics(examples, missing, {**several, **values}, figures=figures)
     return SplitStatistics(examples, missing, several)
 
 
@@ -97,6 +106,17 @@ def _numbers(stats: Any) -> dict[str, str]:
         "mean": f"{stats.mean:.6g}",
         "deviation": f"{stats.std_dev:.6g}",
         "zeros": f"{stats.num_zeros:,}",
+    }
+
+
+def _figures(stats: Any) -> dict[str, float]:
+    return {
+        "least": stats.min,
+        "median": stats.median,
+        "greatest": stats.max,
+        "mean": stats.mean,
+        "deviation": stats.std_dev,
+        "zeros": stats.num_zeros,
     }
 
 

@@ -19,7 +19,7 @@ from components.challenge import compare
 from components.errors import ServableError
 from components.serving import manifest
 from components.serving_pusher import root as serving_root
-from pipelines import config, operations, resuming, spans
+from pipelines import config, operations, remote, resuming, spans
 from pipelines.config import Experiment
 from pipelines.errors import HeadraceError, InterruptedRunError, NodeFailedError
 from pipelines.inputs import SPLITS
@@ -55,7 +55,7 @@ class LocalChain:
         self._root = workspace.serving_root(experiment.model_name)
 
     def spans(self) -> list[Span]:
-        pattern = str(Path(self._experiment.data.path or "").expanduser())
+        pattern = remote.expanded(self._experiment.data.path or "")
         if not spans.has_spans(pattern):
             return []
         chosen = spans.of(self._experiment.data, pattern)
@@ -77,7 +77,7 @@ class LocalChain:
         return sorted({item.span for item in pointed})
 
     def _found(self) -> list[SpanFile]:
-        pattern = str(Path(self._experiment.data.path or "").expanduser())
+        pattern = remote.expanded(self._experiment.data.path or "")
         return spans.find(pattern) if spans.has_spans(pattern) else []
 
     def without(self, skipped: Sequence[int]) -> LocalChain:

@@ -8,13 +8,12 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
 from components import subprocesses
 from components.data_gate import between
 from components.serving_pusher import root as serving_root
-from pipelines import config, spans
+from pipelines import config, remote, spans
 from pipelines.config import Experiment
 from pipelines.errors import HeadraceError
 from pipelines.lineage import query
@@ -44,7 +43,7 @@ def observe(
     now: float,
 ) -> State:
     """Gathers what `policy.decide` goes by; reads statistics of a new span where drift is watched."""
-    pattern = str(Path(experiment.data.path or "").expanduser())
+    pattern = remote.expanded(experiment.data.path or "")
     found = spans.find(pattern) if spans.has_spans(pattern) else []
     present = sorted({(item.span, item.version) for item in found})
     push, seen = _in_service(workspace, experiment.model_name)
@@ -98,14 +97,13 @@ def _trained_on(seen: RunView | None, pattern: str, present: Sequence[Span]) -> 
     if seen is None or not present:
         return frozenset()
     files = {item.path: (item.span, item.version) for item in spans.find(pattern)}
-    folders = {str(path): span for path, span in files.items()}
     found = set()
     for artifact in seen.input_files:
-        path = Path(artifact.uri)
-        for candidate in (path, *path.parents):
-            if str(candidate) in folders:
-                found.add(folders[str(candidate)])
-                break
+        path = artifact.uri
+        while path and path not in files:
+            path = path.rpartition("/")[0]
+        if path:
+            found.add(files[path])
     return frozenset(found)
 
 

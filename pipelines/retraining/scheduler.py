@@ -17,6 +17,7 @@ from typing import Any
 from pipelines import recovery
 from pipelines.config import Experiment
 from pipelines.errors import WorkspaceError
+from pipelines.remote_failures import UnreachableError
 from pipelines.retraining import observe, policy, rounds
 from pipelines.retraining.ledger import Ledger, Record
 from pipelines.retraining.policy import Decision
@@ -110,7 +111,7 @@ class Scheduler:
         while True:
             try:
                 decision = self.once().decision
-            except WorkspaceError as error:
+            except (WorkspaceError, UnreachableError) as error:
                 decision = Decision("wait", f"{error.headline} [{error.place}]", until=self.clock() + 60.0)
             if decision.action != "wait":
                 said = ""

@@ -10,15 +10,17 @@ needs to know.
 from __future__ import annotations
 
 import json
+import tempfile
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from pipelines import fingerprint
+from pipelines import fingerprint, remote
 from pipelines.config import Experiment
 from pipelines.errors import ConfigError, InputError
 from pipelines.kubeflow_stage import EVERY_NODE, Volume
+from pipelines.located import located
 from pipelines.runners import kfp_corrections, kfp_platform
 from pipelines.runners.kfp_corrections import Bindings, Parameter
 from pipelines.runners.kfp_platform import Target
@@ -69,7 +71,7 @@ def parameters_here(experiment: Experiment, workspace: Workspace) -> dict[str, s
     found = {"workspace": str(workspace.root)}
     path = experiment.data.path
     if path is not None:
-        found["data_path"] = str(Path(path).expanduser().absolute())
+        found["data_path"] = path if remote.is_remote(path) else str(Path(path).expanduser().absolute())
     return found
 
 
@@ -98,11 +100,12 @@ def check_for_cluster(experiment: Experiment) -> None:
 
 def _check_visible(experiment: Experiment, volume: Volume) -> None:
     path = experiment.data.path
-    if path is not None and not Path(path).is_relative_to(volume.path):
+    if path is not None and not remote.is_remote(path) and not Path(path).is_relative_to(volume.path):
         raise InputError(
             f"A cluster cannot see the local path {path!r}",
             place="data.path",
-            remedy=f"Put the data on the volume, and name it by its path there: {volume.path}/...",
+            remedy=f"Put the data on the volume, and name it by its path there: {volume.path}/...; or in an "
+            "object store, and name its address.",
         )
     weights = getattr(experiment.model, "weights", "none")
     if weights not in ("none", "imagenet"):
@@ -110,7 +113,7 @@ def _check_visible(experiment: Experiment, volume: Volume) -> None:
     if experiment.train.distill is not None:
         raise _local_model("train.distill.teacher", experiment.train.distill.teacher)
     schema = experiment.validation.schema_file
-    if schema is not None and not Path(schema).is_file():
+    if schema is not None and not remote.is_remote(schema) and not Path(schema).is_file():
         raise InputError(
             "The curated schema is not there",
             place=schema,
@@ -159,7 +162,9 @@ def _tfx_spec(
     resolution = kfp_nodes.KfpResolution() if target == "kfp" else kfp_nodes.VertexResolution()
     workspace = Workspace(Path(kfp_nodes.WORKSPACE_TOKEN))
     named = experiment.model_copy(update={"name": pipeline_name(experiment)})
-    pipeline = create_pipeline(named, workspace, enable_cache=enable_cache, resolution=resolution)
+    with tempfile.TemporaryDirectory() as scratch:  # a schema is read now and travels in the pipeline
+        here = located(named, Path(scratch))
+        pipeline = create_pipeline(here, workspace, enable_cache=enable_cache, resolution=resolution)
     for node in pipeline.components:
         if HARDWARE in node.exec_properties:
             node.exec_properties[HARDWARE] = json.dumps(hardware)

@@ -19,7 +19,7 @@ _HISTORY = ROOT / "CHANGELOG.md"
 PAGES = sorted({*DOCS.rglob("*.md"), *ROOT.glob("*.md"), ROOT / "kubeflow" / "README.md"} - {_HISTORY})
 """All but the history, which may name what is no longer there."""
 
-ON_DIGITS = [DOCS / name for name in ("serving.md", "workspace.md", "editors.md")]
+ON_DIGITS = [DOCS / name for name in ("serving.md", "workspace.md", "editors.md", "handing-on.md")]
 """Run by the tests of the digits chain, in its workspace: they train nothing, and take seconds."""
 
 

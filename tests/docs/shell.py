@@ -48,9 +48,13 @@ class BlockError(AssertionError):
 
 
 class Shell:
-    """A bash with `headrace` on its path, in a folder that holds `docs/`."""
+    """A bash with `headrace` on its path, in a folder that holds `docs/`.
 
-    def __init__(self, folder: Path, timeout_s: float = 1800) -> None:
+    With a workspace, that is `workspace/` there. It goes by its own name for the commands: a path through a
+    link would be another path to the cache.
+    """
+
+    def __init__(self, folder: Path, workspace: Path | None = None, timeout_s: float = 1800) -> None:
         self._folder, self._timeout_s = folder, timeout_s
         self._grpc, self._rest = free_ports()
         hidden = folder / ".block"
@@ -60,6 +64,10 @@ class Shell:
         command.write_text(_HEADRACE.format(grpc=self._grpc, rest=self._rest, python=sys.executable))
         command.chmod(0o755)
         (folder / "docs").symlink_to(ROOT / "docs")
+        environment = {}
+        if workspace is not None:
+            (folder / "workspace").symlink_to(workspace)
+            environment["HEADRACE_WORKSPACE"] = str(workspace)
         path = f"{hidden}:{Path(sys.executable).parent}:{os.environ['PATH']}"
         self._process = subprocess.Popen(
             ["bash", "--noprofile", "--norc"],
@@ -70,7 +78,13 @@ class Shell:
             text=True,
             bufsize=1,
             start_new_session=True,
-            env={**os.environ, "PATH": path, "PYTHONPATH": str(ROOT), "TF_CPP_MIN_LOG_LEVEL": "2"},
+            env={
+                **os.environ,
+                **environment,
+                "PATH": path,
+                "PYTHONPATH": str(ROOT),
+                "TF_CPP_MIN_LOG_LEVEL": "2",
+            },
         )
 
     def __enter__(self) -> Self:

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from pipelines.lineage.store import Store
+from tests import stores
 
 pytestmark = pytest.mark.e2e
 
@@ -65,6 +66,29 @@ def test_bad_images_are_quarantined_and_counted(headrace, photos, tmp_path) -> N
         assert "1 record could not be used" in done.out
     finally:
         bad.unlink()
+
+
+def test_images_from_the_web_lead_back_to_it(headrace, photos, tmp_path) -> None:
+    place = ("--workspace", str(tmp_path))
+    with stores.web(photos) as url:
+        check = ("data", "check", f"{url}/", *place)
+        done = headrace(*check)
+        assert done.code == 0, done.err
+        again = headrace(*check)
+        assert "0 executed, 5 cached" in again.out, again.out
+        origin = f"{url}/cat/001.png"
+        found = headrace("lineage", origin, *place)
+        assert found.code == 0 and "what came of it" in found.out
+        bad = photos / "cat" / "broken.png"
+        bad.write_bytes(b"\x89PNG rubbish")
+        try:
+            failed = headrace(*check)
+        finally:
+            bad.unlink()
+        assert failed.code == 2
+        assert f"{url}/cat/broken.png, record 0" in failed.err
+    gone = headrace(*check)
+    assert gone.code == 2 and "It cannot be reached" in gone.err
 
 
 def test_a_schema_is_frozen_broken_and_accepted(headrace, photos, tmp_path) -> None:

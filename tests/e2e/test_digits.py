@@ -13,6 +13,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -25,6 +26,7 @@ from pipelines import api
 from pipelines.errors import NotFoundError
 from pipelines.lineage.store import Store
 from pipelines.summary import RESOLVERS
+from tests import keys
 from tests.conftest import ROOT, SECRETS
 from tests.docs.pages import ON_DIGITS, name_of
 from tests.docs.shell import Shell, run_page
@@ -121,8 +123,7 @@ print(json.dumps({{
 @pytest.mark.parametrize("page", ON_DIGITS, ids=name_of)
 def test_the_commands_of_a_guide(first, workspace, tmp_path, page: Path) -> None:
     """Shell and Python as they stand there, but for ports."""
-    (tmp_path / "workspace").symlink_to(workspace)
-    with Shell(tmp_path) as shell:
+    with Shell(tmp_path, workspace) as shell:
         assert run_page(page, shell) > 0
 
 
@@ -167,6 +168,30 @@ def test_the_manifest_says_what_was_pushed_and_why(nodes, workspace) -> None:
     assert found["chosen"]["name"] == nodes["Rewriter"].outputs["servable"][0].properties["technique"]
     assert found["metrics"]["overall"]["accuracy"] >= 0.97
     assert len(found["canary"]["examples"]) == 8
+
+
+def test_what_was_pushed_is_handed_on(headrace, first, workspace, tmp_path) -> None:
+    card = (workspace / "reports" / "digits-1.card.md").read_text()
+    assert (workspace / "reports" / "digits-1.card.html").exists()
+    assert "| label | train | string | 0.0% | 10 distinct;" in card
+    assert re.search(r"^\| overall \| 357 \| 0\.9\d+ \(0\.9\d+ to 0?\.?\d+\) \|$", card, re.MULTILINE)
+    place = ("--workspace", str(workspace))
+    printed = headrace("models", "card", "digits@1", *place)
+    assert (printed.code, printed.out) == (0, card)
+    private, public = keys.make(tmp_path)
+    assert headrace("models", "sign", "digits@1", "--key", str(private), *place).code == 0
+    assert headrace("models", "verify", "digits@1", "--key", str(public), *place).code == 0
+    archive = tmp_path / "digits.zip"
+    assert headrace("models", "export", "digits@1", "-o", str(archive), *place).code == 0
+    with zipfile.ZipFile(archive) as opened:
+        opened.extractall(tmp_path / "out")
+    unpacked = tmp_path / "out" / "digits" / "1"
+    assert manifest.faults(unpacked) == []
+    with (unpacked / "saved_model.pb").open("ab") as file:
+        file.write(b"x")
+    refused = headrace("models", "verify", str(unpacked), "--key", str(public))
+    assert refused.code == 1 and "saved_model.pb has changed" in refused.err
+    (workspace / "serving" / "digits" / "1" / "model.sig").unlink()
 
 
 def test_a_server_was_measured(first, nodes) -> None:

@@ -168,7 +168,7 @@ def test_cleaning_keeps_what_is_served_and_breaks_no_cache(first, headrace, fold
     assert done.code == 0 and "MB freed" in done.out
     again = headrace("run", "small.yaml", "--workspace", workspace, cwd=folder)
     assert "Nodes       0 executed, 11 cached" in again.out, again.out
-    cost = headrace("cost", "--by", "node", "--format", "json", "--workspace", workspace)
+    cost = headrace("cost", "--by", "node", "--output", "json", "--workspace", workspace)
     rows = {row["name"]: row for row in json.loads(cost.out)}
     assert (rows["Trainer"]["executed"], rows["Trainer"]["cached"]) == (2, 1)
     assert rows["Trainer"]["bytes"] > 0 and rows["Trainer"]["cpu_s"] > 0

@@ -26,7 +26,7 @@ def make(tmp_path):
 def chosen(pattern: str, **settings) -> list[tuple[int, int, str]]:
     wanted = {"span": None, "count": 1, **settings}
     return [
-        (item.span, item.version, item.path.name)
+        (item.span, item.version, Path(item.path).name)
         for item in spans.window(spans.find(pattern), pattern=pattern, **wanted)
     ]
 

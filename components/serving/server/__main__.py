@@ -2,34 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import sys
-import tempfile
-from collections.abc import Iterator
 
+from components.native_start import with_tensorflow
 from components.serving.server.options import Options, parse
-
-
-@contextlib.contextmanager
-def _native_start_kept() -> Iterator[None]:
-    """Keeps what TensorFlow's libraries write to stderr while they start; it is shown if they fail.
-
-    That is about units that this machine has not, such as a GPU, and no log level of theirs holds yet.
-    """
-    sys.stderr.flush()
-    saved = os.dup(2)
-    with tempfile.TemporaryFile() as kept:
-        os.dup2(kept.fileno(), 2)
-        try:
-            yield
-        except BaseException:
-            kept.seek(0)
-            os.write(saved, kept.read())
-            raise
-        finally:
-            os.dup2(saved, 2)
-            os.close(saved)
 
 
 def run(options: Options) -> None:
@@ -38,11 +15,7 @@ def run(options: Options) -> None:
     Raises:
         ServableError: a file, folder or port cannot be used, or the list of models is not valid.
     """
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
-    with _native_start_kept():
-        import tensorflow as tf
-
-        tf.config.list_physical_devices()
+    with_tensorflow()
     import asyncio
     import gc
     import logging

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from components.logs import extra
+from components.serving import signature
 from components.serving.server.loading import Model
 from components.serving.server.status import Code, RequestError, as_request_error, invalid
 from components.serving.server.text_protos import ModelConfig
@@ -344,9 +345,9 @@ def version_folders(base_path: Path) -> dict[int, Path]:
 
 
 def _fingerprint(folder: Path) -> object:
-    """Changes when the model file of a version is written or replaced."""
+    """Changes when the model file of a version, or its signature, is written or replaced."""
     stats: list[tuple[str, int, int]] = []
-    for name in ("saved_model.pb", "saved_model.pbtxt", "model.tflite"):
+    for name in ("saved_model.pb", "saved_model.pbtxt", "model.tflite", signature.FILE):
         with contextlib.suppress(OSError):
             stat = (folder / name).stat()
             stats.append((name, stat.st_mtime_ns, stat.st_size))

@@ -59,6 +59,7 @@ class Options:
     )
     monitoring_config_file: str = _flag("", "Text protobuf (MonitoringConfig) that enables metrics.")
     enable_metrics: bool = _flag(False, "Metrics without a monitoring_config_file, on the usual path.")
+    require_signature: str = _flag("", "PEM file of a public key: only versions that it signed are loaded.")
     prediction_log: str = _flag(
         "", "Folder that takes a sample of predictions, without their inputs; off where not given."
     )

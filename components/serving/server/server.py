@@ -23,6 +23,7 @@ import uvicorn
 
 from components.errors import ServableError
 from components.logs import extra
+from components.serving import signature
 from components.serving.server import grpc_api, loading, rest_api, text_protos, warmup
 from components.serving.server.loading import LoadSettings, Model
 from components.serving.server.manager import ModelManager, Retries, every, version_folders
@@ -42,12 +43,23 @@ _KEEP_ALIVE_SECONDS = 75
 close a connection while a request is on its way."""
 
 
-def load_and_warm(folder: Path, settings: LoadSettings, warm_up: bool) -> Model:
+def load_and_warm(
+    folder: Path, settings: LoadSettings, warm_up: bool, public_key: Path | None = None
+) -> Model:
     """Loads the version in `folder` and sends it its warm-up requests.
 
+    Args:
+        folder: a version.
+        settings: how it is loaded.
+        warm_up: whether it is sent its warm-up requests.
+        public_key: of who must have signed it; None for anybody.
+
     Raises:
+        ServableError: it was not signed with that key, or is not as it was signed.
         Exception: whatever loading or the first failing request raises.
     """
+    if public_key is not None:
+        signature.verify(folder, public_key)
     model = loading.load(folder, settings)
     try:
         if warm_up:
@@ -73,6 +85,15 @@ def configured_models(options: Options) -> list[ModelConfig]:
     models = (path for path in sorted(root.iterdir()) if not path.name.startswith("."))
     found = [root] if version_folders(root) else [path for path in models if _has_versions(path)]
     return [ModelConfig(path.name, path, text_protos.latest(1)) for path in found]
+
+
+def _public_key(options: Options) -> Path | None:
+    """The key that versions must be signed with; looked at now, so that a wrong one ends the start."""
+    if not options.require_signature:
+        return None
+    path = Path(options.require_signature).expanduser().absolute()
+    signature.check_public_key(path)
+    return path
 
 
 def _folder(path: str) -> Path:
@@ -105,6 +126,7 @@ class _Server:
             load_and_warm,
             settings=LoadSettings(tuple(options.saved_model_tags.split(",")), options.prefer_tflite_model),
             warm_up=options.enable_model_warmup,
+            public_key=_public_key(options),
         )
         manager = ModelManager(
             configured_models(options),

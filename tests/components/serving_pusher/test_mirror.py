@@ -15,6 +15,7 @@ from components.serving_pusher import root as serving_root
 from components.serving_pusher.root import Withdrawal
 from pipelines import operations
 from pipelines.workspace import Workspace
+from tests import stores
 
 WITHDRAWAL = Withdrawal("rollback", "slow", 1.0)
 
@@ -22,20 +23,9 @@ WITHDRAWAL = Withdrawal("rollback", "slow", 1.0)
 @pytest.fixture(scope="module")
 def object_store() -> Iterator[str]:
     """The address of an S3 server on loopback, with a bucket `models`."""
-    from moto.server import ThreadedMotoServer
-
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0)
-    server.start()
-    host, port = server.get_host_and_port()
-    endpoint = f"http://{host}:{port}"
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("AWS_ACCESS_KEY_ID", "someone")
-        patch.setenv("AWS_SECRET_ACCESS_KEY", "something")
-        patch.setenv("AWS_ENDPOINT_URL", endpoint)
-        patch.setenv("AWS_DEFAULT_REGION", "us-east-1")
+    with stores.s3() as endpoint:
         fsspec.filesystem("s3").mkdir("models")
         yield endpoint
-    server.stop()
 
 
 @pytest.fixture

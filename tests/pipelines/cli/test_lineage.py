@@ -48,7 +48,7 @@ def test_lineage_of_a_file_goes_down(headrace_on) -> None:
 
 @pytest.mark.parametrize("output", ["json", "dot", "mermaid"])
 def test_lineage_in_other_formats(headrace_on, output: str) -> None:
-    code, out, _ = headrace_on("lineage", "latest", "--depth", "1", "--format", output)
+    code, out, _ = headrace_on("lineage", "latest", "--depth", "1", "--output", output)
     assert code == 0
     if output == "json":
         assert json.loads(out)["direction"] == "up"

@@ -25,7 +25,7 @@ def test_every_execution_counts_once(source, recorded) -> None:
 
 
 def test_the_command(workspace, headrace) -> None:
-    done = headrace("cost", "--by", "node", "--runs", "5", "--format", "json", "--workspace", str(workspace))
+    done = headrace("cost", "--by", "node", "--runs", "5", "--output", "json", "--workspace", str(workspace))
     rows = json.loads(done.out)
     assert {row["name"] for row in rows} >= {"ExampleGen", "Trainer"}
     assert all(row["executed"] + row["cached"] == 5 for row in rows)

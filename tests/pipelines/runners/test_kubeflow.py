@@ -171,7 +171,6 @@ def test_names_have_no_underscores() -> None:
         (CLUSTER[1:], ConfigError, "needs to know the image"),
         (CLUSTER[:1], ConfigError, "share no folder"),
         ((*CLUSTER, "data={path: /home/me/cats.csv}"), InputError, "cannot see the local path"),
-        ((*CLUSTER, "data={path: 's3://bucket/cats.csv'}"), InputError, "cannot see the local path"),
         ((*CLUSTER, "model.weights=mine.keras"), InputError, "cannot see the model 'mine.keras'"),
         ((*CLUSTER, "train.distill={teacher: other@1}"), InputError, "cannot see the model 'other@1'"),
         ((*CLUSTER, "validation.schema_file=none.pbtxt"), InputError, "curated schema is not there"),

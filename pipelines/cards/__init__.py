@@ -1,0 +1,1 @@
+"""Model cards: what a pushed version is, from the record alone."""

@@ -1,0 +1,32 @@
+"""The loop around the policy, with what it is made of replaced."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from pipelines.remote_failures import UnreachableError
+from pipelines.retraining.scheduler import Scheduler
+
+
+def test_a_store_that_is_away_for_a_moment_does_not_end_the_schedule() -> None:
+    waits: list[float] = []
+    told: list[str] = []
+
+    def once() -> Any:
+        if waits:
+            raise KeyboardInterrupt
+        raise UnreachableError("It cannot be reached", place="s3://bucket")
+
+    loop: Any = SimpleNamespace(
+        once=once,
+        clock=lambda: 100.0,
+        say_waiting=lambda decision: told.append(decision.reason),
+        _wait=waits.append,
+    )
+    with pytest.raises(KeyboardInterrupt):
+        Scheduler.forever(loop)
+    assert waits == [160.0]
+    assert told == ["It cannot be reached [s3://bucket]"]
