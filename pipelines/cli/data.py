@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -67,22 +68,26 @@ def check(path: str, overrides: tuple[str, ...], root: str, watch: Watch, output
     else:
         settings = config.from_mapping({"name": _name(path), "data": {"path": path}}, overrides)
     workspace = Workspace.open(root, create=True)
-    quiet = output != "table"
+    quiet, began = output != "table", time.time()
     try:
-        code = run_experiment(settings, workspace, Options(to_node="DataGate"), root, watch, quiet=quiet)
+        return run_experiment(settings, workspace, Options(to_node="DataGate"), root, watch, quiet=quiet)
     finally:
-        if quiet:
-            show(_anomalies(workspace, settings.name), ANOMALIES, output)
-    if not quiet:
-        _print_anomalies(_anomalies(workspace, settings.name))
-    return code
+        rows = _anomalies(workspace, settings.name, began)
+        if quiet and rows is not None:  # of a run that the gate has stopped, too
+            show(rows, ANOMALIES, output)
+        elif rows is not None and sys.exc_info()[0] is None:
+            _print_anomalies(rows)
 
 
-def _anomalies(workspace: Workspace, experiment: str) -> list[dict[str, Any]]:
-    """Those of the latest run of an experiment; none where it did not come so far."""
+def _anomalies(workspace: Workspace, experiment: str, since: float) -> list[dict[str, Any]] | None:
+    """Those of the run of an experiment that began since then; None where none has."""
+    if not workspace.database.is_there():
+        return None
     with record_of(workspace) as source:
-        runs = source.find_runs(experiment, "", 1)
-        found = data.anomalies(view(source, runs[0])) if runs else []
+        runs = [run for run in source.find_runs(experiment, "", 1) if run.started >= since]
+        if not runs:
+            return None
+        found = data.anomalies(view(source, runs[0]))
     return [{"split": item.split, "feature": item.feature, "anomaly": item.text} for item in found]
 
 

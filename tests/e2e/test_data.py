@@ -76,6 +76,8 @@ def test_images_from_the_web_lead_back_to_it(headrace, photos, tmp_path) -> None
         assert done.code == 0, done.err
         again = headrace(*check)
         assert "0 executed, 5 cached" in again.out, again.out
+        listed = headrace(*check, "--output", "csv")
+        assert (listed.code, listed.out) == (0, "split,feature,anomaly\n")
         origin = f"{url}/cat/001.png"
         found = headrace("lineage", origin, *place)
         assert found.code == 0 and "what came of it" in found.out

@@ -206,6 +206,13 @@ def test_the_environment_says_how_to_list(command: str, filled, capsys, monkeypa
     assert re.fullmatch(r"[a-z_0-9]+(,[a-z_0-9]+)*", heading)
 
 
+def test_a_check_of_what_is_not_there_lists_nothing(tmp_path, capsys) -> None:
+    place = ("--workspace", str(tmp_path / "w"))
+    code, out, err = call("data", "check", str(tmp_path / "no"), "--output", "json", *place, capsys=capsys)
+    assert (code, out) == (2, "")
+    assert "The data path does not exist" in err
+
+
 def test_a_server_that_does_not_answer_exits_1(tmp_path, png, capsys) -> None:
     (tmp_path / "a.png").write_bytes(png())
     code, _, err = call("predict", "digits", str(tmp_path / "a.png"), "--rest-port", "9", capsys=capsys)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 from collections.abc import Iterator
@@ -78,6 +79,11 @@ def test_a_pipeline_file_is_run(headrace, tmp_path: Path) -> None:
     assert done.code == 0, done.err
     assert "3 executed, 0 cached" in done.out
     assert "0 executed, 3 cached" in headrace(*command, cwd=tmp_path).out
+    watched = headrace(*command, "--log-format", "json", cwd=tmp_path)
+    told = [json.loads(line) for line in watched.err.splitlines()]
+    assert (watched.out, told[0]["event"], told[-1]["event"]) == ("", "run.begun", "run.ended")
+    assert (told[-1]["state"], len(told[-1]["cached"]), told[-1]["executed"]) == ("complete", 3, [])
+    assert len({line["run"] for line in told}) == 1
     spoilt = (tmp_path / "pipeline.yaml").read_text().replace("2.1.0", "2.0.0")
     (tmp_path / "pipeline.yaml").write_text(spoilt)
     refused = headrace(*command, cwd=tmp_path)
