@@ -16,6 +16,8 @@ from PIL import Image, UnidentifiedImageError
 MAX_PIXELS = 100_000_000
 """Three channels of this many are 300 MB."""
 
+UNREADABLE = "an image whose size cannot be read"
+
 _BEGINNINGS = (b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff", b"GIF87a", b"GIF89a", b"RIFF")
 """Of what decoders take and compression makes small; a BMP is as large as what it holds."""
 
@@ -35,7 +37,7 @@ def fault(encoded: bytes, limit: int) -> str | None:
     except Image.DecompressionBombError:
         return f"an image has far more than {limit} pixels"
     except (UnidentifiedImageError, OSError, SyntaxError, ValueError):
-        return None if _is_text(encoded) else "an image whose size cannot be read"
+        return None if _is_text(encoded) else UNREADABLE
     return f"an image has {width} x {height} pixels; at most {limit}" if width * height > limit else None
 
 

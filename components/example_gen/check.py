@@ -73,13 +73,15 @@ def _text_fault(name: str, encoded: bytes) -> str | None:
 
 def _image_fault(name: str, encoded: bytes) -> str | None:
     reason = images.fault(encoded, images.MAX_PIXELS)
-    if reason is not None:
+    if reason not in (None, images.UNREADABLE):
         return f"feature {name!r}: {reason}"
     try:
-        tf.io.decode_image(encoded, expand_animations=False)
+        if reason is None:
+            tf.io.decode_image(encoded, expand_animations=False)
+            return None
     except tf.errors.InvalidArgumentError:
-        return f"feature {name!r} is no JPEG, PNG, GIF or BMP image that decodes ({len(encoded)} bytes)"
-    return None
+        pass
+    return f"feature {name!r} is no JPEG, PNG, GIF or BMP image that decodes ({len(encoded)} bytes)"
 
 
 def without(record: bytes, features: Sequence[str]) -> bytes:

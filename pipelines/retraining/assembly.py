@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from pipelines import spans
+from pipelines import remote, spans
 from pipelines.config import Experiment
 from pipelines.errors import ConfigError
 from pipelines.retraining import observe, watching
@@ -100,5 +100,6 @@ def _check(experiment: Experiment) -> None:
                 place=f"retraining.{name}",
                 remedy='Put {SPAN} or {YYYY}-{MM}-{DD} in data.path, as in "logs/{YYYY}-{MM}-{DD}.csv".',
             )
-    if told.golden and not glob.glob(str(Path(told.golden).expanduser())):
-        raise ConfigError("There is no golden set", place=f"retraining.golden: {told.golden}")
+    golden = told.golden
+    if golden and not remote.is_remote(golden) and not glob.glob(str(Path(golden).expanduser())):
+        raise ConfigError("There is no golden set", place=f"retraining.golden: {golden}")

@@ -54,12 +54,15 @@ class LocalChain:
         self._progress = progress
         self._root = workspace.serving_root(experiment.model_name)
 
-    def spans(self) -> tuple[list[Span], str]:
+    def spans(self) -> list[Span]:
         pattern = remote.expanded(self._experiment.data.path or "")
         if not spans.has_spans(pattern):
-            return [], ""
+            return []
         chosen = spans.of(self._experiment.data, pattern)
-        return [(item.span, item.version) for item in chosen], spans.state_of(chosen)
+        return [(item.span, item.version) for item in chosen]
+
+    def state(self, numbers: Sequence[int]) -> str:
+        return spans.state_of([item for item in self._found() if item.span in numbers])
 
     def bad_spans(self, records: Sequence[Record]) -> list[int]:
         found = self._found()

@@ -45,8 +45,8 @@ class Record:
         run_id: of the training run.
         servable: folder of the candidate.
         spans: what it sees, as (span, version).
-        data: digest of its files' names, sizes and times; see `spans.state_of`.
         bad: spans that its data error names.
+        data: state of their files, or of all where none is named; see `spans.state_of`.
         skipped: spans that it leaves out, since they were bad.
         before: version in service when it began; 0 for none.
         version: that was pushed; 0 for none.
@@ -76,6 +76,11 @@ class Record:
     outcome: Outcome = ""
     detail: str = ""
     ended: float = 0.0
+
+    @property
+    def blamed(self) -> list[int]:
+        """Spans whose data is bad, or among whose data the bad is."""
+        return self.bad or [span for span, _ in self.spans]
 
     def as_round(self) -> Round:
         return Round(self.trigger, self.outcome, self.ended, frozenset(self.spans))

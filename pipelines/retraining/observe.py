@@ -75,7 +75,7 @@ def mended(record: Record, found: Sequence[spans.SpanFile]) -> bool:
     """Whether a round's data were bad and are others now, so that it counts for nothing."""
     if record.outcome != "bad_data" or not record.data:
         return False
-    used = [item for item in found if (item.span, item.version) in record.spans]
+    used = [item for item in found if item.span in record.blamed]
     return spans.state_of(used) != record.data
 
 

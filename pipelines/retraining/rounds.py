@@ -45,8 +45,12 @@ class Trained:
 class Chain(Protocol):
     """What a round does, on one experiment in one workspace."""
 
-    def spans(self) -> tuple[list[Span], str]:
-        """What the experiment would read now, and the state of its files (`spans.state_of`)."""
+    def spans(self) -> list[Span]:
+        """What the experiment would read now."""
+        ...
+
+    def state(self, numbers: Sequence[int]) -> str:
+        """The state of the files of some spans; see `spans.state_of`."""
         ...
 
     def bad_spans(self, records: Sequence[Record]) -> list[int]:
@@ -151,13 +155,14 @@ def carry_out(record: Record, desk: Desk) -> None:
     except InputError as error:
         # Data that cannot be used is a finding, not a failure: trying again would find it again.
         record.bad = desk.chain.named(error.place)
+        record.data = desk.chain.state(record.blamed)
         _end(record, desk, "bad_data", f"{error.headline} [{error.place}]")
     except HeadraceError as error:
         _end(record, desk, "failed", f"{error.headline} [{error.place}]")
 
 
 def _train(record: Record, desk: Desk) -> None:
-    record.spans, record.data = desk.chain.spans()
+    record.spans = desk.chain.spans()
     record.before = desk.chain.in_service()
     desk.ledger.save(record)
 
