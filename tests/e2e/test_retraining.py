@@ -54,7 +54,7 @@ def retrain(headrace, place):
 
 
 def outcome_of(retrain, trigger: str) -> dict[str, object]:
-    return json.loads(retrain("explain", trigger, "--output", "json").out)
+    return json.loads(retrain("explain", trigger, "--output", "json").out)[0]
 
 
 def span(day: int) -> str:
