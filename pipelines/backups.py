@@ -19,6 +19,7 @@ from datetime import datetime
 from pathlib import Path
 
 from pipelines.errors import WorkspaceError
+from pipelines.lineage import reading
 from pipelines.lineage.locking import exclusive
 
 KEPT = 3
@@ -78,7 +79,7 @@ def _fault(path: Path) -> str:
     try:
         if path.stat().st_size > _READ_THROUGH:
             return ""
-        with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True, timeout=10)) as connection:
+        with closing(reading.connect(path, timeout=10)) as connection:
             answer = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
             return "" if answer == "ok" else str(answer).splitlines()[-1]
     except sqlite3.DatabaseError as error:

@@ -16,10 +16,13 @@ import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 from typing import Literal
+
+from pipelines.lineage import reading
 
 State = Literal["ok", "warning", "missing"]
 
@@ -212,7 +215,7 @@ def _metadata(workspace: Path) -> Finding:
     if not path.exists():
         return Finding("Metadata", "ok", "no run yet")
     try:
-        with sqlite3.connect(f"file:{path}?mode=ro", uri=True, timeout=5) as connection:
+        with closing(reading.connect(path)) as connection:
             (verdict,) = connection.execute("PRAGMA quick_check").fetchone()
             (count,) = connection.execute("SELECT COUNT(*) FROM Execution").fetchone()
     except sqlite3.Error as error:

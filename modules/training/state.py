@@ -52,13 +52,13 @@ class Standing:
         self.epoch, self.in_epoch, self.totals = self.epoch + 1, 0, Totals()
 
     def position(self) -> dict[str, Any]:
-        """JSON-like, for a checkpoint."""
+        """JSON-like, for a checkpoint; copies, since that is written while the training goes on."""
         return {
             "epoch": self.epoch,
             "in_epoch": self.in_epoch,
-            "sums": self.totals.sums,
+            "sums": dict(self.totals.sums),
             "skipped": self.skipped + self.totals.skipped,
-            "history": self.history,
+            "history": {name: list(values) for name, values in self.history.items()},
         }
 
     def load(self, step: int, position: Mapping[str, Any]) -> None:

@@ -22,6 +22,7 @@ from typing import Any, Self
 from ml_metadata.proto import metadata_store_pb2 as pb
 
 from pipelines.errors import WorkspaceError
+from pipelines.lineage import reading
 from pipelines.lineage.locking import exclusive
 from pipelines.lineage.source import Edge, Execution, Push, Switch, model_of
 from pipelines.lineage.store import (
@@ -171,7 +172,7 @@ class SqliteSource:
         """
         self._take_lock()
         try:
-            self._connection = sqlite3.connect(f"{self._path.absolute().as_uri()}?mode=ro", uri=True)
+            self._connection = reading.connect(self._path)
             # Look-ups go all over the file; a system call for each page would be most of their time.
             self._connection.execute(f"PRAGMA mmap_size = {_MAPPED_BYTES}")
             self._prepare()

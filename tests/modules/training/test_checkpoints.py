@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import os
 from pathlib import Path
 
@@ -12,6 +13,8 @@ import tensorflow as tf
 from modules.errors import TrainingError
 from modules.training import checkpoints, identity
 from modules.training.checkpoints import Checkpoint, CheckpointStore, collect
+from modules.training.state import Standing
+from modules.training.steps import StepsResult
 from tests.modules.training.small import hparams
 
 SAME = {"model": "m", "data": "d"}
@@ -108,3 +111,14 @@ def test_abandoned_trainings_lose_their_checkpoints_and_keep_their_choices(tmp_p
     assert CheckpointStore(str(tmp_path / "code/old"), identity={}).choices() == {"xla": {"xla": True}}
     assert CheckpointStore(str(tmp_path / "code/fresh"), identity={}).latest() is not None
     assert collect(str(tmp_path / "nothing"), max_age_days=14, now_s=0) == []
+
+
+def test_a_position_does_not_move_with_the_training() -> None:
+    """It is written in the background, while the next steps are summed."""
+    standing = Standing(epoch=1, step=7, history={"loss": [0.5]})
+    standing.totals.add(StepsResult({"loss": 1.0, "examples": 2.0}, None, (), 0.0, 1))
+    position = standing.position()
+    before = copy.deepcopy(position)
+    standing.totals.add(StepsResult({"loss": 1.0, "examples": 2.0}, None, (), 0.0, 1))
+    standing.next_epoch({"loss": 0.25})
+    assert position == before
