@@ -68,6 +68,7 @@ def test_bad_images_are_quarantined_and_counted(headrace, photos, tmp_path) -> N
         bad.unlink()
 
 
+@pytest.mark.slow
 def test_images_from_the_web_lead_back_to_it(headrace, photos, tmp_path) -> None:
     place = ("--workspace", str(tmp_path))
     with stores.web(photos) as url:

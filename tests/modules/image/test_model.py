@@ -56,7 +56,7 @@ def test_every_model_gives_probabilities(name: str, channels: int) -> None:
 @pytest.mark.parametrize(
     "name",
     [
-        pytest.param(name, marks=pytest.mark.slow if name in ("vit_small", SMALL) else ())
+        pytest.param(name, marks=pytest.mark.slow if name.startswith("vit") or name == SMALL else ())
         for name in (*IMAGE_NETWORKS, SMALL)
     ],
 )

@@ -84,6 +84,7 @@ def test_the_best_trial_by_the_validation_loss_wins(tmp_path: Path) -> None:
     assert not (tmp_path / "trials").exists()
 
 
+@pytest.mark.slow
 def test_hyperband_trains_the_best_for_longer(tmp_path: Path) -> None:
     space = {"train.learning_rate": {**ANY, "min": 1e-3, "max": 0.2, "log": True}}
     searched = trials(tmp_path, {"space": space, "oracle": "hyperband", "trials": 5, "epochs": 3})
