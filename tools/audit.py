@@ -39,7 +39,7 @@ def verdict(report: Mapping[str, Any]) -> tuple[list[str], int]:
     if skipped:
         more = f" and {len(skipped) - _SHOWN} more" if len(skipped) > _SHOWN else ""
         lines.append(f"Error: the database knows nothing of {', '.join(skipped[:_SHOWN])}{more}")
-        lines.append("  do: run make audit where a network lets it ask pypi.org")
+        lines.append("  do: run make audit where a network lets it ask the advisory database")
     return lines, code
 
 
