@@ -241,7 +241,9 @@ def _settled(session: Session, task: Task, names: Sequence[str], loaded: splits.
         loaded.pairs, batch_size=batch_size, batching=task.batching
     ).take(1)
     inputs = next(iter(batches))[0]
-    epochs = sum(stage.epochs for stage in task.stages) or session.hparams.epochs
+    # What is trained on features of a resting backbone is another, far smaller model.
+    whole = sum(stage.epochs for stage in task.stages if not stage.on_features)
+    epochs = whole if task.stages else session.hparams.epochs
     steps = epochs * (sum(loaded.class_counts) // batch_size)
     return precision_trial.settle(session, lambda: task.build(len(names)), inputs, steps)
 

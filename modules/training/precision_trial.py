@@ -3,8 +3,8 @@
     session = settle(session, build, inputs, steps=10_000)
 
 Single operations do not tell: casts, small kernels and depthwise convolutions
-made a network 1.7 times slower on a processor whose bfloat16 convolutions are
-twice as fast. So where the device leaves it open, the model's gradients are
+made a network 1.7 times slower on a processor whose bfloat16 convolutions and
+products are faster than its float32 ones. So where the device leaves it open, the model's gradients are
 timed both ways, in turns, unless the training is too short to win that back.
 """
 

@@ -56,6 +56,7 @@ def test_the_last_whole_commit_is_read(record: Path) -> None:
 
 def test_it_is_no_damage(record: Path) -> None:
     backups.check(record)
+    assert not Path(f"{record}-journal").exists()
 
 
 def test_the_doctor_sees_no_damage(record: Path) -> None:
