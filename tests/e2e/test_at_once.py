@@ -37,13 +37,14 @@ def test_eight_runs_at_once(start, tmp_path, write_tfrecord, make_example, png) 
     """Four of the very same execute once between them; four others go on beside them; no lock error."""
     records = [make_example(image=png(level), label="ab"[level % 2]) for level in range(120)]
     path = write_tfrecord(tmp_path / "data" / "a.tfrecord", records)
+    text = f"data: {{path: {path}}}\nmodel: {{height: 8, width: 8, channels: 1, filters: [8]}}\n"
+    names = ["same"] * SAME + [f"other-{number}" for number in range(OTHERS)]
+    files = [tmp_path / f"{name}.yaml" for name in names]
+    # All are written before any run starts: a run must never read a file that is being written again.
+    for file in files:
+        file.write_text(text)
     pids = []
-    for number in range(SAME + OTHERS):
-        name = "same" if number < SAME else f"other-{number}"
-        file = tmp_path / f"{name}.yaml"
-        file.write_text(
-            f"data: {{path: {path}}}\nmodel: {{height: 8, width: 8, channels: 1, filters: [8]}}\n"
-        )
+    for number, file in enumerate(files):
         arguments = ("run", str(file), "--workspace", str(tmp_path / "w"), "--to", "ExampleGen")
         pids.append(start(number, *arguments))
     codes = [os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) for pid in pids]
