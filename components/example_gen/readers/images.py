@@ -27,7 +27,7 @@ def read(source: Source, request: Request) -> Iterator[Batch]:
     try:
         width, height, name, encoded = inspect(data)
     except ValueError as error:
-        yield Batch((), (Fault(0, str(error), data),))
+        yield Batch((), (Fault(0, str(error), data),), content=data)
         return
     features = {
         _image_feature(request): _bytes(encoded),
@@ -38,7 +38,7 @@ def read(source: Source, request: Request) -> Iterator[Batch]:
         "height": _ints(height),
     }
     example = tf.train.Example(features=tf.train.Features(feature=features))
-    yield Batch(((0, example.SerializeToString(deterministic=True)),))
+    yield Batch(((0, example.SerializeToString(deterministic=True)),), content=data)
 
 
 def inspect(data: bytes) -> tuple[int, int, str, bytes]:
