@@ -168,6 +168,9 @@ def _transform(experiment: Experiment, examples: channel.BaseChannel, schema: ch
         splits_config=transform_pb2.SplitsConfig(analyze=[TRAIN], transform=[TRAIN, VALIDATION]),
         # Statistics of transformed data would cost 38 % of this node on small data.
         disable_statistics=True,
+        # What each analyzer found would be written for a later run over more spans, one file each:
+        # a window of ours is one artifact, and nothing would ever read them.
+        disable_analyzer_cache=True,
         custom_config=_inputs(experiment),
     )
 
