@@ -1,6 +1,6 @@
 """How wide a job is made, from the size of what it reads; and whether it fits.
 
-size = input_bytes(experiment)
+size = size_of("data/")
 shards(settings, size), parallelism(settings, size, cluster)
 """
 
@@ -105,7 +105,8 @@ def check_space(folder: Path, size: int | None) -> None:
     Raises:
         EngineError: it has not.
     """
-    free = shutil.disk_usage(folder).free
+    there = next(parent for parent in (folder.absolute(), *folder.absolute().parents) if parent.exists())
+    free = shutil.disk_usage(there).free
     if size is not None and SPACE * size > free:
         raise EngineError(
             f"The job would not fit: {SPACE} times {size >> 20} MiB of input are written, "
