@@ -58,6 +58,7 @@ class Request:
     output: Path
     format: Literal["jsonl", "tfrecord"] = "jsonl"
     column: str = ""
+    pair_column: str = ""
     signature: str = ""
     on_bad: Literal["fail", "quarantine"] = "fail"
     max_bad_fraction: float = 0.01
@@ -159,7 +160,8 @@ def _run(
 
     (staged / predict.REPORTS).mkdir()
     model = str(request.model.absolute())
-    job = predict.Job(model, signature, found.kind, request.column, str(staged.absolute()), request.format)
+    columns = (request.column, request.pair_column)
+    job = predict.Job(model, signature, found.kind, *columns, str(staged.absolute()), request.format)
     _answer(job, found, request.beam_args)
     total = predict.read_reports(staged)
     _check_bad(request, total)
