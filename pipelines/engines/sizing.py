@@ -76,13 +76,16 @@ def workers_per_host(settings: Beam, cluster: Cluster | None) -> int:
     return cluster.slots_per_task_manager if cluster else 1
 
 
-def check_memory(settings: Beam, hosts: Mapping[str, Host], workers: int) -> None:
+def check_memory(
+    settings: Beam, hosts: Mapping[str, Host], workers: int, setting: str = "beam.workers_per_host"
+) -> None:
     """That each host has room for its workers.
 
     Args:
         settings: of the experiment.
         hosts: address -> what is there.
         workers: beside each task manager.
+        setting: that their number comes from.
 
     Raises:
         EngineError: one has not.
@@ -94,8 +97,8 @@ def check_memory(settings: Beam, hosts: Mapping[str, Host], workers: int) -> Non
             raise EngineError(
                 f"The job would not fit: {count} Python workers of {settings.worker_memory_mb} MiB and task "
                 f"managers of {host.process_mb} MiB need {needed} MiB, and the host has {host.memory_mb}",
-                place=f"beam.workers_per_host, host {address}",
-                remedy="Lower beam.workers_per_host or beam.worker_memory_mb, or use more hosts.",
+                place=f"{setting}, host {address}",
+                remedy=f"Lower {setting} or beam.worker_memory_mb, or use more hosts.",
             )
 
 

@@ -15,7 +15,7 @@ from components.serving import runtimes
 from pipelines import bulk
 from pipelines.beam_stage import Beam
 from pipelines.cli.main import main
-from pipelines.engines import prepare
+from pipelines.engines import answers
 from pipelines.errors import EngineError, InputError, NotFoundError
 from pipelines.lineage.store import Store
 from pipelines.workspace import Workspace
@@ -134,7 +134,10 @@ def test_mistakes(pushed, tmp_path, png) -> None:
 @pytest.mark.parametrize(
     ("engine", "place"),
     [
-        ({"runner": "portable", "job_endpoint": "127.0.0.1:1", "workers": "loopback"}, "beam.job_endpoint: 127.0.0.1:1"),
+        (
+            {"runner": "portable", "job_endpoint": "127.0.0.1:1", "workers": "loopback"},
+            "beam.job_endpoint: 127.0.0.1:1",
+        ),
         ({"runner": "flink", "address": "http://127.0.0.1:1"}, "beam.address: http://127.0.0.1:1"),
         ({"parallelism": 2, "pool": "127.0.0.1:1"}, "beam.pool: 127.0.0.1:1"),
     ],
@@ -142,7 +145,7 @@ def test_mistakes(pushed, tmp_path, png) -> None:
 def test_an_engine_that_is_not_there_is_refused_before_anything_is_written(
     pushed, tmp_path, monkeypatch, engine: dict[str, Any], place: str
 ) -> None:
-    monkeypatch.setattr(prepare, "_CONNECT_S", 0.2)
+    monkeypatch.setattr(answers, "_CONNECT_S", 1.0)
     (tmp_path / "a.csv").write_text("text\na\n")
     with pytest.raises(EngineError, match="cannot be reached") as caught:
         bulk.run(bulk.Request(pushed, tmp_path / "a.csv", tmp_path / "new" / "out", beam=Beam(**engine)))
