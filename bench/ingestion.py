@@ -62,7 +62,7 @@ def chain_ours(source: Path, target: Path) -> None:
     """`headrace run --to Transform` on one file."""
     import yaml
 
-    from pipelines.cli.main import main as headrace
+    from pipelines.cli.main import cli
 
     experiment = {
         "name": "bench",
@@ -72,7 +72,9 @@ def chain_ours(source: Path, target: Path) -> None:
     target.mkdir(parents=True)
     path = target / "bench.yaml"
     path.write_text(yaml.safe_dump(experiment))
-    headrace(["run", str(path), "--workspace", str(target / "w"), "--to", "Transform"], standalone_mode=False)
+    arguments = ["run", str(path), "--workspace", str(target / "w"), "--to", "Transform"]
+    if cli.main(args=arguments, prog_name="headrace", standalone_mode=False):
+        raise RuntimeError("headrace run failed; what it said stands above")
 
 
 WORK: Mapping[str, Callable[[Path, Path], object]] = {
@@ -105,25 +107,30 @@ def child(name: str, source: Path) -> None:
 def measure(name: str, source: Path) -> dict[str, float]:
     """One measurement in a process of its own: seconds, CPU seconds, megabytes at the peak."""
     began = time.perf_counter()
-    process = subprocess.Popen(
-        [sys.executable, "-m", "bench.ingestion", "--child", name, str(source)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-        env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"},
-    )
-    assert process.stdout is not None
-    lines = process.stdout.read().splitlines()
-    # Not Popen.wait: the resources of this one child are wanted, and its own children's with them.
-    _, status, used = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
-    if process.returncode:
-        raise RuntimeError(f"{name} failed: {lines[-5:]}")
-    return {
+    with tempfile.TemporaryFile() as said:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "bench.ingestion", "--child", name, str(source)],
+            stdout=subprocess.PIPE,
+            stderr=said,
+            text=True,
+            env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"},
+        )
+        assert process.stdout is not None
+        lines = process.stdout.read().splitlines()
+        # Not Popen.wait: the resources of this one child are wanted, and its own children's with them.
+        _, status, used = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        if process.returncode:
+            said.seek(0)
+            raise RuntimeError(f"{name} failed: {said.read()[-2000:].decode()}")
+    found = {
         "s": time.perf_counter() - began,
         "cpu_s": _cpu(lines[-1], used),
         "peak_mb": used.ru_maxrss / 1024,
     }
+    # At once: a later one of the same round may take half an hour, and fail.
+    print(name, ", ".join(f"{key} {value:,.1f}" for key, value in found.items()), flush=True)
+    return found
 
 
 def _cpu(line: str, used: resource.struct_rusage) -> float:
