@@ -14,6 +14,7 @@ import tensorflow as tf
 import tensorflow_transform as tft
 
 from modules import contract
+from modules.class_labels import class_ids
 from modules.errors import TrainingError
 from modules.hparams.tabular import REGRESSION, TabularInputHparams
 from modules.tabular import columns
@@ -116,8 +117,7 @@ def _cross_part(name: str, value: tf.Tensor, hparams: TabularInputHparams) -> tf
 def _label(value: Any, hparams: TabularInputHparams) -> dict[str, tf.Tensor]:
     flat = _flat(value)
     text = flat if flat.dtype == tf.string else tf.strings.as_string(flat)
-    ids = tft.compute_and_apply_vocabulary(text, default_value=-1, vocab_filename=contract.LABEL_VOCABULARY)
-    return {hparams.label_feature: ids}
+    return {hparams.label_feature: class_ids(text)}
 
 
 def _target(value: Any, hparams: TabularInputHparams) -> dict[str, tf.Tensor]:
