@@ -39,6 +39,7 @@ class Job:
         kind: of the files.
         column: with the text; empty for the only one, or `text`.
         pair_column: with the second text of a pair; empty for single texts.
+        base: folder that names of files are relative to; workers have other working directories.
         output: folder for parts, bad records and reports.
         format: of the parts.
     """
@@ -48,6 +49,7 @@ class Job:
     kind: Kind
     column: str
     pair_column: str
+    base: str
     output: str
     format: Format
 
@@ -122,7 +124,7 @@ class _Answer(beam.DoFn):
     def _batches(self, name: str, report: Report, aside: _Aside) -> Iterator[Batch]:
         """A file's batches; where it cannot be read further, that is its last bad record."""
         try:
-            yield from self._read(Path(name))
+            yield from self._read(Path(self._job.base, name))
         except (DataError, OSError) as error:
             fields = (
                 [error.headline, error.place, error.remedy]

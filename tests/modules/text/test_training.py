@@ -18,7 +18,7 @@ import pytest
 import tensorflow as tf
 
 from components.serving import pairs
-from modules import contract
+from modules import class_labels, contract
 from modules.hparams.text import LoraHparams, PretrainHparams
 from modules.text import preprocessing, tokens, trainer
 from tests.modules.text.small import MODEL
@@ -160,7 +160,9 @@ def test_transform_gives_pieces_that_spell_the_text_and_labels(data) -> None:
     first, *ids, last = tf.sparse.to_dense(row[tokens.TOKENS]).numpy().tolist()
     assert (first, last) == (2, 3)
     assert "".join(vocabulary[index - 5].removeprefix("##") for index in ids) == "themeow1"
-    assert output.vocabulary_by_name("label")[int(row["label"])] == b"cat"
+    classes = class_labels.read(output)
+    assert classes.names[int(row["label"])] == "cat"
+    assert classes.counts == [12, 12, 12]
 
 
 @pytest.mark.parametrize("network", NETWORKS)
