@@ -62,6 +62,7 @@ class Request:
     output: Path
     format: Literal["jsonl", "tfrecord"] = "jsonl"
     column: str = ""
+    pair_column: str = ""
     signature: str = ""
     on_bad: Literal["fail", "quarantine"] = "fail"
     max_bad_fraction: float = 0.01
@@ -188,8 +189,9 @@ def _run(
 
     (staged / predict.REPORTS).mkdir()
     model = str(request.model.absolute())
+    columns = (request.column, request.pair_column)
     base = str(Path.cwd())
-    job = predict.Job(model, signature, found.kind, request.column, base, str(staged), request.format)
+    job = predict.Job(model, signature, found.kind, *columns, base, str(staged), request.format)
     _answer(job, found, request.beam_args)
     total = predict.read_reports(staged)
     _check_bad(request, total)

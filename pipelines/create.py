@@ -11,15 +11,17 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from tfx import v1 as tfx
+from tfx import components as tfx_nodes
 from tfx.dsl.components.base import base_node
 from tfx.dsl.components.common import importer, resolver
-from tfx.proto import transform_pb2
+from tfx.orchestration import pipeline as tfx_pipeline
+from tfx.proto import trainer_pb2, transform_pb2
 from tfx.types import channel
 from tfx.utils import json_utils
 
 from components.data_gate.component import DataGate
 from components.evaluator.component import Evaluator
+from components.example_gen.request import IMAGE_PATH
 from components.infra_validator.component import InfraValidator
 from components.rewriter.base import Contract
 from components.rewriter.component import Rewriter
@@ -86,7 +88,7 @@ def create_pipeline(
     own = user_code.modules_of(experiment)
     for node in nodes:
         _add_fingerprint(node, own if node in training else [])
-    return tfx.dsl.Pipeline(
+    return tfx_pipeline.Pipeline(
         pipeline_name=experiment.name,
         pipeline_root=str(workspace.artifacts / experiment.name),
         components=nodes,
@@ -97,9 +99,9 @@ def create_pipeline(
 
 def _data_nodes(experiment: Experiment, examples: channel.BaseChannel, found: Resolution) -> list[Any]:
     """Statistics, schema, anomalies, earlier statistics, and the gate, which comes last."""
-    statistics = tfx.components.StatisticsGen(examples=examples, stats_options=_stats_options(experiment))
+    statistics = tfx_nodes.StatisticsGen(examples=examples, stats_options=_stats_options(experiment))
     schema = _schema_node(experiment, statistics, found)
-    validator = tfx.components.ExampleValidator(
+    validator = tfx_nodes.ExampleValidator(
         statistics=statistics.outputs["statistics"], schema=schema.outputs["schema"]
     )
     earlier, previous = found.earlier_statistics(statistics.outputs["statistics"])
@@ -129,26 +131,37 @@ def _schema_node(experiment: Experiment, statistics: Any, found: Resolution) -> 
     if path is None:
         # Of all splits: a column that is there in every training row and missing
         # in one test row would else fail to parse there.
-        return tfx.components.SchemaGen(statistics=statistics.outputs["statistics"], infer_feature_shape=True)
+        return tfx_nodes.SchemaGen(statistics=statistics.outputs["statistics"], infer_feature_shape=True)
     return found.curated_schema(path)
 
 
 def _gate_settings(experiment: Experiment) -> dict[str, Any]:
     settings = experiment.validation
-    if settings.schema_file is None:
-        remedy = "If the change is meant, raise validation.drift or validation.skew; else mend the data."
-    else:
-        remedy = f"Mend the data, or accept it: headrace schema accept {settings.schema_file} latest."
+    accepting = (
+        "or keep a schema that allows it (headrace schema init) in validation.schema_file"
+        if settings.schema_file is None
+        else f"or accept it: headrace schema accept {settings.schema_file} latest"
+    )
     return {
         "fail_on": settings.fail_on,
         "drift": settings.drift.model_dump(),
         "skew": settings.skew.model_dump(),
-        "remedy": remedy,
+        "free_text": _free_text(experiment),
+        "remedy": f"Mend the data, {accepting}.",
+        "remedy_of_shifts": "If the change is meant, raise validation.drift or validation.skew; "
+        "else mend the data.",
     }
 
 
+def _free_text(experiment: Experiment) -> list[str]:
+    """Features whose texts are never the same twice: no schema can list them."""
+    data = experiment.data
+    found = {"image": [IMAGE_PATH], "text": [data.text, data.text_pair or ""], "tabular": []}
+    return [name for name in found[experiment.model.family] if name]
+
+
 def _transform(experiment: Experiment, examples: channel.BaseChannel, schema: channel.BaseChannel) -> Any:
-    return tfx.components.Transform(
+    return tfx_nodes.Transform(
         examples=examples,
         schema=schema,
         preprocessing_fn=PREPROCESSING_FN.format(family=experiment.model.family),
@@ -156,6 +169,9 @@ def _transform(experiment: Experiment, examples: channel.BaseChannel, schema: ch
         splits_config=transform_pb2.SplitsConfig(analyze=[TRAIN], transform=[TRAIN, VALIDATION]),
         # Statistics of transformed data would cost 38 % of this node on small data.
         disable_statistics=True,
+        # What each analyzer found would be written for a later run over more spans, one file each:
+        # a window of ours is one artifact, and nothing would ever read them.
+        disable_analyzer_cache=True,
         custom_config=_inputs(experiment),
     )
 
@@ -232,20 +248,20 @@ def _training_nodes(
         "examples": examples,
         "transform_graph": transform.outputs["transform_graph"],
         # The trainer counts in epochs (custom_config), so no step limits here.
-        "train_args": tfx.proto.TrainArgs(splits=[TRAIN]),
-        "eval_args": tfx.proto.EvalArgs(splits=[VALIDATION]),
+        "train_args": trainer_pb2.TrainArgs(splits=[TRAIN]),
+        "eval_args": trainer_pb2.EvalArgs(splits=[VALIDATION]),
     }
     nodes: list[Any] = []
     best = base_model = None
     if experiment.tune is not None:
         tuner_fn = TUNER_FN.format(family=experiment.model.family)
         config = {**told, "tune": experiment.tune.model_dump()}
-        nodes.append(tfx.components.Tuner(tuner_fn=tuner_fn, custom_config=config, **common))
+        nodes.append(tfx_nodes.Tuner(tuner_fn=tuner_fn, custom_config=config, **common))
         best = nodes[0].outputs["best_hyperparameters"]
     if experiment.train.warm_start:
         resolvers, base_model = found.warm_start(examples, json_utils.dumps(told))
         nodes += resolvers
-    node = tfx.components.Trainer(
+    node = tfx_nodes.Trainer(
         schema=schema,
         run_fn=run_fn,
         hyperparameters=best,

@@ -85,6 +85,9 @@ def test_texts_of_a_csv(pushed, tmp_path) -> None:
     (tmp_path / "a.csv").write_text("id,text\n1,abc\n2,a longer text\n")
     bulk.run(bulk.Request(pushed, tmp_path / "a.csv", tmp_path / "out"))
     assert [row["label"] for row in lines(tmp_path / "out", "part-*")] == ["short", "long"]
+    (tmp_path / "b.csv").write_text("text,reply\na,b\nabc,def\n")
+    bulk.run(bulk.Request(pushed, tmp_path / "b.csv", tmp_path / "pairs", pair_column="reply"))
+    assert [row["label"] for row in lines(tmp_path / "pairs", "part-*")] == ["short", "long"]
 
 
 def test_an_example_that_the_model_cannot_take_costs_no_other(

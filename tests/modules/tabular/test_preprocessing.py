@@ -39,6 +39,13 @@ def test_a_column_that_is_not_there_is_named(change) -> None:
         columns.layout(DTYPES, TabularInputHparams.from_config({**CONFIG, **change}))
 
 
+@pytest.mark.parametrize("hidden", ["id", "label"])
+def test_a_cross_of_a_column_that_the_model_does_not_see(hidden: str) -> None:
+    hparams = TabularInputHparams.from_config({**CONFIG, "crosses": [["code", hidden]]})
+    with pytest.raises(TrainingError, match=f"cross has the column '{hidden}'"):
+        columns.layout(DTYPES, hparams)
+
+
 def test_nothing_left_to_see() -> None:
     with pytest.raises(TrainingError, match="No column is left"):
         columns.layout(
