@@ -1,12 +1,13 @@
 """Rows per second of reading data, and of the chain's data part, beside TFX's stock components.
 
-    python -m bench.ingestion [--quick] [--growth]
+    python -m bench.ingestion [--quick] [--rows N --rounds N --format csv] [--growth]
 
 Reading: our ExampleGen beside CsvExampleGen and ImportExampleGen; CPU seconds,
 without imports. The data part: `headrace run --to Transform` (validation and
 gate included) beside the stock ExampleGen, StatisticsGen, SchemaGen and
-Transform under LocalDagRunner; seconds by the clock, imports included. Each
-measurement is a process of its own, on taxi-like rows made from a seed.
+Transform under LocalDagRunner; seconds by the clock and of CPU, imports
+included. Each measurement is a process of its own, on taxi-like rows made from
+a seed.
 `--growth` measures ours alone at 500,000 and 5,000,000 rows, once.
 """
 
@@ -20,7 +21,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -61,7 +62,7 @@ def chain_ours(source: Path, target: Path) -> None:
     """`headrace run --to Transform` on one file."""
     import yaml
 
-    from pipelines.cli.main import main as headrace
+    from pipelines.cli.main import cli
 
     experiment = {
         "name": "bench",
@@ -71,7 +72,9 @@ def chain_ours(source: Path, target: Path) -> None:
     target.mkdir(parents=True)
     path = target / "bench.yaml"
     path.write_text(yaml.safe_dump(experiment))
-    headrace(["run", str(path), "--workspace", str(target / "w"), "--to", "Transform"], standalone_mode=False)
+    arguments = ["run", str(path), "--workspace", str(target / "w"), "--to", "Transform"]
+    if cli.main(args=arguments, prog_name="headrace", standalone_mode=False):
+        raise RuntimeError("headrace run failed; what it said stands above")
 
 
 WORK: Mapping[str, Callable[[Path, Path], object]] = {
@@ -104,25 +107,30 @@ def child(name: str, source: Path) -> None:
 def measure(name: str, source: Path) -> dict[str, float]:
     """One measurement in a process of its own: seconds, CPU seconds, megabytes at the peak."""
     began = time.perf_counter()
-    process = subprocess.Popen(
-        [sys.executable, "-m", "bench.ingestion", "--child", name, str(source)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-        env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"},
-    )
-    assert process.stdout is not None
-    lines = process.stdout.read().splitlines()
-    # Not Popen.wait: the resources of this one child are wanted, and its own children's with them.
-    _, status, used = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
-    if process.returncode:
-        raise RuntimeError(f"{name} failed: {lines[-5:]}")
-    return {
+    with tempfile.TemporaryFile() as said:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "bench.ingestion", "--child", name, str(source)],
+            stdout=subprocess.PIPE,
+            stderr=said,
+            text=True,
+            env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"},
+        )
+        assert process.stdout is not None
+        lines = process.stdout.read().splitlines()
+        # Not Popen.wait: the resources of this one child are wanted, and its own children's with them.
+        _, status, used = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        if process.returncode:
+            said.seek(0)
+            raise RuntimeError(f"{name} failed: {said.read()[-2000:].decode()}")
+    found = {
         "s": time.perf_counter() - began,
         "cpu_s": _cpu(lines[-1], used),
         "peak_mb": used.ru_maxrss / 1024,
     }
+    # At once: a later one of the same round may take half an hour, and fail.
+    print(name, ", ".join(f"{key} {value:,.1f}" for key, value in found.items()), flush=True)
+    return found
 
 
 def _cpu(line: str, used: resource.struct_rusage) -> float:
@@ -133,6 +141,9 @@ def main() -> None:
     """Measures at several sizes; the figures are those of the largest."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--quick", action="store_true", help="2,000 and 50,000 rows, one round.")
+    parser.add_argument("--rows", type=int, help="One size alone.")
+    parser.add_argument("--rounds", type=int, default=3, help="Of sizes over 50,000 rows; 3 if not said.")
+    parser.add_argument("--format", choices=("csv", "tfrecord"), help="One format alone.")
     parser.add_argument("--growth", action="store_true", help="Ours at 500,000 and 5,000,000 rows, once.")
     parser.add_argument("--child", nargs=2, help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -141,18 +152,20 @@ def main() -> None:
     elif options.growth:
         _growth()
     else:
-        _compare(SIZES[:2] if options.quick else SIZES, 1 if options.quick else 3)
+        sizes = (options.rows,) if options.rows else SIZES[:2] if options.quick else SIZES
+        _compare(sizes, options.rounds, [options.format] if options.format else ["csv", "tfrecord"])
 
 
-def _compare(sizes: tuple[int, ...], rounds: int) -> None:
+def _compare(sizes: tuple[int, ...], rounds: int, formats: Sequence[str]) -> None:
     values: dict[str, Values] = {}
     for size in sizes:
         with tempfile.TemporaryDirectory() as folder:
-            for kind, source in _files(Path(folder), size).items():
+            files = _files(Path(folder), size)
+            for kind, source in ((kind, files[kind]) for kind in formats):
                 names = {name: partial(measure, name, source) for name in WORK}
                 values[kind] = interleaved(rounds if size > _FEW else 1, names)
                 _print(f"{kind}, {size:,} rows", size, values[kind])
-    report("ingestion", _figures(sizes[-1], values))
+    report("ingestion", [figure for kind in formats for figure in _FIGURES[kind](sizes[-1], values[kind])])
 
 
 def _files(folder: Path, size: int) -> dict[str, Path]:
@@ -162,7 +175,7 @@ def _files(folder: Path, size: int) -> dict[str, Path]:
     records.parent.mkdir()
     taxi_like.write_csv(csv, size)
     taxi_like.write_records(csv, records)
-    return {"CSV": csv, "TFRecord": records}
+    return {"csv": csv, "tfrecord": records}
 
 
 def _print(title: str, size: int, values: Values) -> None:
@@ -180,35 +193,34 @@ def _print(title: str, size: int, values: Values) -> None:
     print_table(title, columns, rows)
 
 
-def _figures(size: int, values: Mapping[str, Values]) -> list[Figure]:
+def _rates(size: int, values: list[dict[str, float]], unit: str) -> list[float]:
+    return [size / item[unit] for item in values]
+
+
+def _ratio(name: str, part: str, size: int, values: Values, *, unit: str = "cpu_s", goal: str = "") -> Figure:
+    """Rows per second of `part`, ours beside stock."""
+    ours, stock = (_rates(size, values[f"{part} {whose}"], unit) for whose in ("ours", "stock"))
+    return Figure.of(name, ours, stock, "rows/CPU s" if unit == "cpu_s" else "rows/s", goal)
+
+
+def _csv_figures(size: int, values: Values) -> list[Figure]:
     """Of the largest size, under the names of 500,000 rows."""
-
-    def rates(kind: str, name: str, unit: str) -> list[float]:
-        return [size / item[unit] for item in values[kind][name]]
-
-    csv, records = "CSV", "TFRecord"
     return [
-        Figure.of(
-            "csv_vs_stock_500k",
-            rates(csv, "read ours", "cpu_s"),
-            rates(csv, "read stock", "cpu_s"),
-            "rows/CPU s",
-            ">= 4",
-        ),
-        Figure.of(
-            "tfrecord_vs_stock_500k",
-            rates(records, "read ours", "cpu_s"),
-            rates(records, "read stock", "cpu_s"),
-            "rows/CPU s",
-        ),
-        Figure.of(
-            "data_part_vs_stock_500k",
-            rates(csv, "chain ours", "s"),
-            rates(csv, "chain stock", "s"),
-            "rows/s",
-            ">= 2",
-        ),
+        _ratio("csv_vs_stock_500k", "read", size, values, goal=">= 4"),
+        _ratio("data_part_vs_stock_500k", "chain", size, values, unit="s", goal=">= 2"),
+        _ratio("data_part_vs_stock_500k_cpu", "chain", size, values),
     ]
+
+
+def _record_figures(size: int, values: Values) -> list[Figure]:
+    return [
+        _ratio("tfrecord_vs_stock_500k", "read", size, values),
+        _ratio("tfrecord_data_part_vs_stock_500k", "chain", size, values, unit="s"),
+        _ratio("tfrecord_data_part_vs_stock_500k_cpu", "chain", size, values),
+    ]
+
+
+_FIGURES = {"csv": _csv_figures, "tfrecord": _record_figures}
 
 
 def _growth() -> None:

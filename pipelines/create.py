@@ -21,6 +21,7 @@ from tfx.utils import json_utils
 
 from components.data_gate.component import DataGate
 from components.evaluator.component import Evaluator
+from components.example_gen.request import IMAGE_PATH
 from components.infra_validator.component import InfraValidator
 from components.rewriter.base import Contract
 from components.rewriter.component import Rewriter
@@ -136,16 +137,27 @@ def _schema_node(experiment: Experiment, statistics: Any, found: Resolution) -> 
 
 def _gate_settings(experiment: Experiment) -> dict[str, Any]:
     settings = experiment.validation
-    if settings.schema_file is None:
-        remedy = "If the change is meant, raise validation.drift or validation.skew; else mend the data."
-    else:
-        remedy = f"Mend the data, or accept it: headrace schema accept {settings.schema_file} latest."
+    accepting = (
+        "or keep a schema that allows it (headrace schema init) in validation.schema_file"
+        if settings.schema_file is None
+        else f"or accept it: headrace schema accept {settings.schema_file} latest"
+    )
     return {
         "fail_on": settings.fail_on,
         "drift": settings.drift.model_dump(),
         "skew": settings.skew.model_dump(),
-        "remedy": remedy,
+        "free_text": _free_text(experiment),
+        "remedy": f"Mend the data, {accepting}.",
+        "remedy_of_shifts": "If the change is meant, raise validation.drift or validation.skew; "
+        "else mend the data.",
     }
+
+
+def _free_text(experiment: Experiment) -> list[str]:
+    """Features whose texts are never the same twice: no schema can list them."""
+    data = experiment.data
+    found = {"image": [IMAGE_PATH], "text": [data.text, data.text_pair or ""], "tabular": []}
+    return [name for name in found[experiment.model.family] if name]
 
 
 def _transform(experiment: Experiment, examples: channel.BaseChannel, schema: channel.BaseChannel) -> Any:
@@ -157,6 +169,9 @@ def _transform(experiment: Experiment, examples: channel.BaseChannel, schema: ch
         splits_config=transform_pb2.SplitsConfig(analyze=[TRAIN], transform=[TRAIN, VALIDATION]),
         # Statistics of transformed data would cost 38 % of this node on small data.
         disable_statistics=True,
+        # What each analyzer found would be written for a later run over more spans, one file each:
+        # a window of ours is one artifact, and nothing would ever read them.
+        disable_analyzer_cache=True,
         custom_config=_inputs(experiment),
     )
 

@@ -116,7 +116,9 @@ class Validation(Stage):
         description="A curated schema (headrace schema init); an inferred one stops nothing by itself.",
     )
     fail_on: list[str] = Field(
-        ["all"], description="Kinds of anomalies that stop a run, by TFDV's names in lower case, or all."
+        ["all"],
+        description="Kinds of anomalies that stop a run, by TFDV's names in lower case. all: every one, but "
+        "not texts that were never seen in free text (the texts of a text model, the paths of images).",
     )
     drift: Distances = Field(
         Distances(default=0.3, features={}),

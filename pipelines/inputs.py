@@ -7,7 +7,6 @@ resolved.request, resolved.digest
 from __future__ import annotations
 
 import glob
-import hashlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -17,6 +16,7 @@ from components.errors import DataError
 from components.example_gen.request import FeatureRule, Request, Source, SplitBy, SplitPlan
 from components.example_gen.sources import SPLIT_FOLDERS, list_images, names_in_list
 from components.example_gen.sources import SUFFIXES as IMAGE_SUFFIXES
+from components.example_gen.sources import digest as digest_of
 from pipelines import digests, remote, spans
 from pipelines.config import Experiment
 from pipelines.data_stages import Data
@@ -296,18 +296,16 @@ def digest(files: Iterable[str]) -> str:
     Raises:
         InputError: a file cannot be read.
     """
-    paths = [Path(name) for name in files]
-    total = hashlib.sha256()
+    names = list(files)
     try:
-        for path, found in zip(paths, digests.of_files(paths), strict=True):
-            total.update(f"{path.parent.name}/{path.name}\0{found}\n".encode())
+        contents = digests.of_files([Path(name) for name in names])
     except OSError as error:
         raise InputError(
             f"A data file cannot be read: {error.strerror}",
             place=str(error.filename),
             remedy="Check its permissions.",
         ) from error
-    return total.hexdigest()
+    return digest_of(zip(names, contents, strict=True))
 
 
 def digest_of_tree(path: Path) -> str:

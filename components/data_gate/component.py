@@ -53,7 +53,8 @@ class DataGate(base_component.BaseComponent):
             schema: inferred or curated.
             previous_statistics: of earlier data; may resolve to none.
             settings: `fail_on` (see `gate.chosen_kinds`), `drift` and `skew` (each
-                `default` and `features`), and the `remedy` of the error.
+                `default` and `features`), `free_text` (features of which unseen values are
+                no anomaly), and what an error advises: `remedy` of anomalies, `remedy_of_shifts`.
         """
         super().__init__(
             DataGateSpec(

@@ -39,14 +39,17 @@ class Executor(base_executor.BaseExecutor):
         anomalies = artifact_utils.get_single_instance(input_dict["anomalies"])
         splits = sorted(artifact_utils.decode_split_names(anomalies.split_names))
         fail_on = gate.chosen_kinds(settings["fail_on"])
+        # Where that kind is named, and does not just come with all, it is meant.
+        free_text = settings["free_text"] if gate.ALL in settings["fail_on"] else []
         findings = [
             sentence
             for split in splits
-            for sentence in gate.sentences(split, _anomalies(anomalies.uri, split), fail_on)
+            for sentence in gate.sentences(split, _anomalies(anomalies.uri, split), fail_on, free_text)
         ]
         shifts = _shifts(input_dict, splits, settings)
-        findings += [shift.sentence() for shift in shifts if shift.too_far]
-        gate.check(findings, ", ".join(splits), settings["remedy"])
+        moved = [shift.sentence() for shift in shifts if shift.too_far]
+        remedy = settings["remedy"] if findings else settings["remedy_of_shifts"]
+        gate.check([*findings, *moved], ", ".join(splits), remedy)
         report = artifact_utils.get_single_instance(output_dict["report"])
         _write_report(report.uri, splits, shifts)
 

@@ -12,6 +12,8 @@ from tensorflow_metadata.proto.v0 import anomalies_pb2
 from components.errors import AnomalyError
 
 ALL = "all"
+UNSEEN_TEXT = "enum_type_unexpected_string_values"
+"""A text that the schema does not list: no anomaly of free text, in which every one is new."""
 _MAX_SHOWN = 5
 
 
@@ -36,16 +38,20 @@ def chosen_kinds(fail_on: Sequence[str]) -> list[str]:
     return kinds() if ALL in fail_on else sorted(set(fail_on))
 
 
-def sentences(split: str, anomalies: anomalies_pb2.Anomalies, fail_on: Collection[str]) -> list[str]:
+def sentences(
+    split: str, anomalies: anomalies_pb2.Anomalies, fail_on: Collection[str], free_text: Collection[str] = ()
+) -> list[str]:
     """One sentence per anomaly of the kinds to fail on: split, feature, expected and seen.
 
-    An anomaly counts when any of its reasons is of such a kind.
+    An anomaly counts when any of its reasons is of such a kind; in the features
+    of `free_text` values that were never seen do not.
     """
+    in_free_text = set(fail_on) - {UNSEEN_TEXT}
     found = []
     if anomalies.HasField("dataset_anomaly_info") and _counts(anomalies.dataset_anomaly_info, fail_on):
         found.append(f"{split}: {anomalies.dataset_anomaly_info.description}")
     for feature, info in sorted(anomalies.anomaly_info.items()):
-        if _counts(info, fail_on):
+        if _counts(info, in_free_text if feature in free_text else fail_on):
             found.append(f"{split}: feature {feature!r}: {info.description}")
     if anomalies.data_missing:
         found.append(f"{split}: the split holds no data")

@@ -32,10 +32,12 @@ class Batch:
     Attributes:
         records: (number in the file, serialized tf.train.Example).
         faults: those that cannot be used.
+        content: the whole file as it was read, where the reader reads it at once.
     """
 
     records: tuple[tuple[int, bytes], ...]
     faults: tuple[Fault, ...] = ()
+    content: bytes | None = None
 
 
 def chunks(numbered: Iterable[tuple[int, bytes]]) -> Iterator[tuple[int, list[bytes]]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
@@ -21,7 +22,7 @@ from components.errors import DataError
 from components.example_gen import ingest, origins, split
 from components.example_gen.readers import column_kinds, open_reader
 from components.example_gen.request import Request, Source
-from components.example_gen.sources import FileRecord, list_images, record_file
+from components.example_gen.sources import FileRecord, digest, list_images, record_file
 
 Counts = dict[str, dict[str, int]]
 """Split -> label -> number of examples."""
@@ -45,8 +46,8 @@ class Executor(base_beam_executor.BaseBeamExecutor):
         """See `component.ExampleGen`.
 
         Raises:
-            DataError: a file or record cannot be used (or too many cannot), a
-                split is empty, or classes are missing.
+            DataError: a file has changed since the run began, a file or record cannot be
+                used (or too many cannot), a split is empty, or classes are missing.
         """
         request = Request.from_json(exec_properties["request"])
         examples, report, quarantine = (
@@ -59,9 +60,14 @@ class Executor(base_beam_executor.BaseBeamExecutor):
             with self._make_beam_pipeline() as pipeline:
                 ingest.build(pipeline, plan, sources)
             outcome = read_reports(report.uri)
+            lists = _lists(request)
+            paths = [*(source.path for source in sources), *lists]
+            files = [*outcome.files, *lists.values()]
+            check_unchanged(paths, files, exec_properties["data_digest"])
             check_bad(outcome, request)
             check_counts(outcome.counts, request, sources)
         _describe(examples, report, quarantine, request, sources, ignored, outcome)
+        _write_files(f"{report.uri}/{FILES}", [*lists.values(), *outcome.files])
 
 
 @contextlib.contextmanager
@@ -157,6 +163,28 @@ def read_reports(report_uri: str) -> Outcome:
     return Outcome(nested, good, bad, min(firsts)[2:] if firsts else (), files)
 
 
+def check_unchanged(paths: Sequence[str], files: Sequence[FileRecord], expected: str) -> None:
+    """Raises a DataError where the files are no longer those that the run began with.
+
+    Their examples would else be kept in the cache under the name of other data.
+
+    Args:
+        paths: where they were read, which of copies is another path than the recorded one.
+        files: what was read there.
+        expected: `sources.digest` of all when the run began.
+    """
+    found = list(zip(paths, (file.sha256 for file in files), strict=True))
+    if digest(found) == expected:
+        return
+    gone = [path for path, content in found if not content]
+    suspect = gone[0] if gone else max(paths, key=os.path.getmtime)
+    raise DataError(
+        "The data was changed while the run was reading it",
+        place=f"{suspect}, which cannot be read any more" if gone else f"{suspect}, the last one changed",
+        remedy="Run the same command again once nothing writes there any more.",
+    )
+
+
 def check_bad(outcome: Outcome, request: Request) -> None:
     """Raises a DataError for the first bad record, unless so few were quarantined."""
     if not outcome.bad:
@@ -233,13 +261,16 @@ def _describe(
     }
     with tf.io.gfile.GFile(f"{report.uri}/report.json", "w") as file:
         json.dump(summary, file, indent=1)
-    _write_files(f"{report.uri}/{FILES}", request, outcome.files)
 
 
-def _write_files(path: str, request: Request, files: Sequence[FileRecord]) -> None:
-    """One JSON object a line, since there may be a million; a list of images is an input too."""
-    listed = request.options.get("list", "")
-    lists = [record_file(listed, -1, 0, 0)] if listed and Path(listed).is_file() else []
+def _write_files(path: str, files: Sequence[FileRecord]) -> None:
+    """One JSON object a line, since there may be a million."""
     with tf.io.gfile.GFile(path, "w") as file:
-        for record in [*lists, *files]:
+        for record in files:
             file.write(json.dumps(asdict(record)) + "\n")
+
+
+def _lists(request: Request) -> dict[str, FileRecord]:
+    """Path -> record of the list that names the images, where one does: it is an input too."""
+    path = request.options.get("list", "")
+    return {path: record_file(path, -1, 0, 0)} if path and Path(path).is_file() else {}

@@ -120,14 +120,15 @@ class _Ingest(beam.DoFn):
             shards = _Shards(self._plan.examples_uri, number, stack)
             aside = _Quarantine(self._plan, number, stack)
             for index, source in sources:
-                good, bad = sum(report.counts.values()), report.bad
+                good, bad, content = sum(report.counts.values()), report.bad, None
                 for batch in _with_unreadable_end(self._read, source):
                     self._take(source, batch, shards, report)
                     for fault in batch.faults:
                         _note(report, index, source, fault)
                         aside.write(source, fault)
+                    content = batch.content
                 good, bad = sum(report.counts.values()) - good, report.bad - bad
-                report.files.append(record_file(source.path, number, good, bad))
+                report.files.append(record_file(source.path, number, good, bad, content))
         with tf.io.gfile.GFile(f"{self._plan.report_uri}/group-{number:06d}.json", "w") as file:
             file.write(report.to_json())
 

@@ -11,6 +11,9 @@ FeatureKind = Literal["image", "text", "string", "int", "float", "any"]
 SplitBy = Literal["hash", "folder", "time"]
 OnBadRecord = Literal["fail", "quarantine"]
 
+IMAGE_PATH = "path"
+"""Feature of image files: where they lie below the data's root."""
+
 
 @dataclass(frozen=True)
 class FeatureRule:

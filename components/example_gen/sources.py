@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import csv
 import hashlib
-from collections.abc import Iterator
+import os
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -53,15 +54,36 @@ class FileRecord:
     bad: int
 
 
-def record_file(path: str, group: int, records: int, bad: int) -> FileRecord:
-    """Digests a file that was just read, so that it comes from the page cache."""
+def record_file(path: str, group: int, records: int, bad: int, content: bytes | None = None) -> FileRecord:
+    """Digests a file that was just read: the content itself, or where the reader has not kept it, the
+    file once more, from the page cache.
+
+    A table is read in several passes, a Parquet file from its end: no reader meets
+    each byte once. That this second digest is the one that the run began with (see
+    `executor.check_unchanged`) is what proves that all passes saw the same bytes.
+    """
     origin = origins.name(path)
+    if content is not None:
+        return FileRecord(origin, len(content), hashlib.sha256(content).hexdigest(), group, records, bad)
     try:
         with open(path, "rb") as file:
             digest = hashlib.file_digest(file, "sha256").hexdigest()
             return FileRecord(origin, file.tell(), digest, group, records, bad)
     except OSError:  # the reader has already made it a bad record
         return FileRecord(origin, -1, "", group, records, bad)
+
+
+def digest(files: Iterable[tuple[str, str]]) -> str:
+    """SHA-256 over names and contents: what stands for the data in the cache's key.
+
+    Args:
+        files: path, and SHA-256 of its content in hexadecimal, in the order of the sources.
+    """
+    total = hashlib.sha256()
+    for path, content in files:
+        name = "/".join(f"/{path}".split("/")[-2:])
+        total.update(f"{name}\0{content}\n".encode())
+    return total.hexdigest()
 
 
 def list_images(root: Path) -> tuple[list[Source], list[str]]:
@@ -87,14 +109,15 @@ def _from_folders(root: Path) -> tuple[list[Source], list[str]]:
     has_splits = _has_split_folders(root)
     sources: list[Source] = []
     ignored: list[str] = []
-    for path in _visible_files(root, root.resolve()):
-        parts = path.relative_to(root).parts
+    start = len(str(root / "_")) - 1
+    for path in _visible_files(str(root), root.resolve()):
+        parts = path[start:].split("/")
         folders = parts[1:-1] if has_splits else parts[:-1]
-        if path.suffix.lower() not in SUFFIXES or not folders:
-            ignored.append(str(path.relative_to(root)))
+        if not path.lower().endswith(SUFFIXES) or not folders:
+            ignored.append(path[start:])
             continue
         split = SPLIT_FOLDERS[parts[0].lower()] if has_splits else ""
-        sources.append(Source(str(path), split, folders[0]))
+        sources.append(Source(path, split, folders[0]))
     return sources, ignored
 
 
@@ -107,16 +130,17 @@ def _has_split_folders(root: Path) -> bool:
     )
 
 
-def _visible_files(folder: Path, root: Path) -> Iterator[Path]:
-    for path in sorted(folder.iterdir()):
-        if path.name.startswith("."):
+def _visible_files(folder: str, root: Path) -> Iterator[str]:
+    # Of a listing's entries the kind is known: a million images are not asked for it one by one.
+    for entry in sorted(os.scandir(folder), key=lambda entry: entry.name):
+        if entry.name.startswith("."):
             continue
-        if path.is_symlink():
-            _check_inside(path, root)
-        if path.is_dir():
-            yield from _visible_files(path, root)
-        elif path.is_file():
-            yield path
+        if entry.is_symlink():
+            _check_inside(Path(entry.path), root)
+        if entry.is_dir():
+            yield from _visible_files(entry.path, root)
+        elif entry.is_file():
+            yield entry.path
 
 
 def _check_inside(path: Path, root: Path) -> None:

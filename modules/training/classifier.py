@@ -20,7 +20,7 @@ import keras
 import tensorflow as tf
 import tensorflow_transform as tft
 
-from modules import contract, export, input_pipeline
+from modules import class_labels, contract, export, input_pipeline
 from modules.hparams.train import TrainHparams
 from modules.training import hosts, identity, precision_trial, splits, transfer, warm, workers
 from modules.training.checkpoints import CheckpointStore, collect
@@ -197,11 +197,24 @@ def fit(
     Raises:
         TrainingError: see `run`.
     """
-    train = job.train
     transform = tft.TFTransformOutput(fn_args.transform_graph_path)
     task = job.make_task(transform)
-    names = [] if task.regression else _class_names(transform)
-    sources = _sources(fn_args, transform, task, names)
+    classes = class_labels.Classes([], None) if task.regression else class_labels.read(transform)
+    sources = _sources(fn_args, transform, task, classes)
+    with splits.explained(classes.names):
+        return _fitted(fn_args, job, session, task, sources, board_folder, echo)
+
+
+def _fitted(
+    fn_args: FnArgs,
+    job: Job,
+    session: Session,
+    task: Task,
+    sources: splits.Sources,
+    board_folder: str,
+    echo: Callable[[str], None],
+) -> Fitted:
+    train, names = job.train, sources.class_names
     loaded = splits.load(sources, train, augment=task.augment, work_folder=job.state_root)
     session = _settled(session, task, names, loaded)
     with session.scope():
@@ -250,12 +263,8 @@ def _settled(session: Session, task: Task, names: Sequence[str], loaded: splits.
     return precision_trial.settle(session, lambda: task.build(len(names)), inputs, steps)
 
 
-def _class_names(transform: tft.TFTransformOutput) -> list[str]:
-    return [name.decode() for name in transform.vocabulary_by_name(contract.LABEL_VOCABULARY)]
-
-
 def _sources(
-    fn_args: FnArgs, transform: tft.TFTransformOutput, task: Task, names: Sequence[str]
+    fn_args: FnArgs, transform: tft.TFTransformOutput, task: Task, classes: class_labels.Classes
 ) -> splits.Sources:
     spec = transform.transformed_feature_spec()
     return splits.Sources(
@@ -263,7 +272,8 @@ def _sources(
         validation=fn_args.eval_files,
         features={name: spec[name] for name in task.features},
         label=(task.label, spec[task.label]),
-        class_names=names,
+        class_names=classes.names,
+        class_counts=classes.counts,
         to_input=task.to_input,
         to_training=task.to_training,
         batching=task.batching,

@@ -87,12 +87,11 @@ def _split(feature: Any, examples: int) -> SplitStatistics:
         figures = {"distinct": stats.unique, "average_length": stats.avg_length}
         return SplitStatistics(examples, missing, {**several, **values}, top=_top(stats), figures=figures)
     if which == "bytes_stats":
+        # TFDV counts no distinct bytes: its field of that name is always 0.
         values = {
-            "distinct": f"{stats.unique:,}",
             "bytes on average": f"{stats.avg_num_bytes:,.0f}",
             "bytes": f"{stats.min_num_bytes:,.0f} to {stats.max_num_bytes:,.0f}",
         }
-        # TFDV counts no distinct bytes.
         figures = {"average_length": stats.avg_num_bytes}
         return SplitStatistics(examples, missing, {**several, **values}, figures=figures)
     return SplitStatistics(examples, missing, several)

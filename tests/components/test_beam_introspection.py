@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import inspect
+import sys
+import types
 import xml.dom.minidom
 
 import apache_beam as beam
+import numpy as np
 import pytest
 from apache_beam.coders import VarIntCoder
 from apache_beam.internal.cloudpickle import cloudpickle
 from apache_beam.options import pipeline_options
 from apache_beam.runners import common
+from apache_beam.runners.worker import statecache
 from apache_beam.testing.util import assert_that, equal_to
 from apache_beam.transforms import userstate
+from objsize import traverse
 
 from components import beam_introspection as remembered
 
@@ -86,9 +91,28 @@ def test_submodules_are_those_of_beam() -> None:
     assert xml.dom.minidom in expected
 
 
+def test_sizes_are_those_of_beam() -> None:
+    ours = remembered.GlobalsIndex()
+    shared = {"globals": vars(inspect), "own": "x" * 1000}
+    for value in ([1, 2.5, "text"], {"a": b"x" * 5000}, np.zeros(100), shared, Plain(), remembered):
+        for _ in range(2):
+            assert ours.deep_size(value) == remembered.DEEP_SIZE(value)
+    assert 1000 < ours.deep_size(shared) < 2000
+
+
+def test_globals_of_a_module_that_is_loaded_later_are_left_out_too(monkeypatch) -> None:
+    ours = remembered.GlobalsIndex()
+    late = types.ModuleType("late")
+    late.__dict__["held"] = "x" * 100_000
+    assert ours.deep_size([vars(late)]) > 100_000
+    monkeypatch.setitem(sys.modules, "late", late)
+    assert ours.deep_size([vars(late)]) == remembered.DEEP_SIZE([vars(late)]) < 1000
+
+
 def test_a_pipeline_comes_out_the_same(monkeypatch) -> None:
     monkeypatch.setattr(userstate, "get_dofn_specs", remembered.remembered_specs(remembered.SPECS))
     monkeypatch.setattr(cloudpickle, "_find_imported_submodules", remembered.ModuleIndex().submodules)
+    monkeypatch.setattr(statecache, "get_deep_size", remembered.GlobalsIndex().deep_size)
     monkeypatch.setattr(
         pipeline_options.PipelineOptions, "__init__", remembered.remembered_options(remembered.OPTIONS)
     )
@@ -117,4 +141,9 @@ def test_beam_still_asks_anew(monkeypatch) -> None:
     for _ in range(2):
         pipeline_options.PipelineOptions(["--direct_num_workers=3"])
     assert len(parsers) == 2
+    listed = []
+    monkeypatch.setattr(traverse, "_iter_modules_globals", lambda: listed.append(1) or [])
+    for _ in range(2):
+        remembered.DEEP_SIZE([1])
+    assert len(listed) == 2
     assert "in list(sys.modules)" in inspect.getsource(remembered.SUBMODULES)

@@ -40,7 +40,7 @@ NODES = {
     "SchemaGen": {"schema"},
     "ExampleValidator": {"anomalies"},
     "DataGate": {"report"},
-    "Transform": {"transform_graph", "transformed_examples", "updated_analyzer_cache"},
+    "Transform": {"transform_graph", "transformed_examples"},
     "Trainer": {"model", "model_run"},
     "Rewriter": {"servable", "report"},
     "EarlierStatistics": set(),

@@ -1,17 +1,20 @@
-"""A store of recorded runs, made once through ML Metadata's own API."""
+"""A store of recorded runs, made once through ML Metadata's own API; inputs as an experiment finds them."""
 
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from bench.recorded_runs import Writer
+from pipelines import inputs
+from pipelines.config import Experiment
 from pipelines.lineage.database import Database
 from pipelines.lineage.sqlite import SqliteSource
+from pipelines.workspace import Workspace
 
 
 @dataclass(frozen=True)
@@ -39,3 +42,20 @@ def workspace(recorded, tmp_path) -> Path:
 def source(recorded) -> Iterator[SqliteSource]:
     with SqliteSource(recorded.path) as opened:
         yield opened
+
+
+@pytest.fixture
+def inputs_workspace(tmp_path) -> Workspace:
+    """An empty workspace beside a test's data."""
+    return Workspace.open(tmp_path / "w", create=True)
+
+
+@pytest.fixture
+def resolve(inputs_workspace) -> Callable[..., inputs.Resolved]:
+    """Finds the files of an experiment whose `data:` is given."""
+
+    def go(**data: object) -> inputs.Resolved:
+        experiment = Experiment.model_validate({"name": "e", "data": data})
+        return inputs.resolve(experiment, inputs_workspace)
+
+    return go

@@ -9,24 +9,8 @@ import pytest
 from pydantic import ValidationError
 
 from pipelines import inputs
-from pipelines.config import Experiment
 from pipelines.data_stages import Data
 from pipelines.errors import InputError
-from pipelines.workspace import Workspace
-
-
-@pytest.fixture
-def workspace(tmp_path) -> Workspace:
-    return Workspace.open(tmp_path / "w", create=True)
-
-
-@pytest.fixture
-def resolve(workspace):
-    def go(**data: object) -> inputs.Resolved:
-        experiment = Experiment.model_validate({"name": "e", "data": data})
-        return inputs.resolve(experiment, workspace)
-
-    return go
 
 
 @pytest.fixture

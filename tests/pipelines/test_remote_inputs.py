@@ -13,26 +13,11 @@ from pipelines import inputs, spans
 from pipelines.config import Experiment
 from pipelines.errors import InputError
 from pipelines.runners import kubeflow
-from pipelines.workspace import Workspace
 
 EXPECTED = {
     "csv": ("t.csv", "csv"), "tsv": ("t.tsv", "csv"), "parquet": ("t.parquet", "parquet"),
     "avro": ("t.avro", "avro"), "jsonl": ("t.jsonl", "jsonl"), "tfrecord": ("t.tfrecord", "tfrecord"),
 }  # fmt: skip
-
-
-@pytest.fixture
-def workspace(tmp_path) -> Workspace:
-    return Workspace.open(tmp_path / "w", create=True)
-
-
-@pytest.fixture
-def resolve(workspace):
-    def go(**data: object) -> inputs.Resolved:
-        experiment = Experiment.model_validate({"name": "e", "data": data})
-        return inputs.resolve(experiment, workspace)
-
-    return go
 
 
 @pytest.fixture
@@ -88,7 +73,7 @@ def test_a_list_of_images_brings_the_images(base, resolve) -> None:
         resolve(path=f"{base}/list.csv", format="images")
 
 
-def test_spans(base, resolve, workspace) -> None:
+def test_spans(base, resolve, inputs_workspace) -> None:
     put(base, "span-1/v1/a.csv", "span-1/v2/a.csv", "span-2/v1/a.csv", "span-3/v1/a.csv")
     pattern = f"{base}/span-{{SPAN}}/v{{VERSION}}/*.csv"
     assert [(item.span, item.version) for item in spans.find(pattern)] == [(1, 1), (1, 2), (2, 1), (3, 1)]
@@ -96,7 +81,7 @@ def test_spans(base, resolve, workspace) -> None:
     assert named(resolved) == [f"{base}/span-1/v2/a.csv", f"{base}/span-2/v1/a.csv"]
     assert resolved.request.split.test_span == 2
     assert [source.span for source in resolve(path=f"{base}/span-{{SPAN}}/v1").request.sources] == [3]
-    fetched = [path for path in workspace.fetched.iterdir() if path.is_dir()]
+    fetched = [path for path in inputs_workspace.fetched.iterdir() if path.is_dir()]
     assert len(fetched) == 3, "spans that are not read are not fetched"
 
 
@@ -121,7 +106,7 @@ def test_nothing_of_use_is_there(base, resolve) -> None:
         resolve(path=f"{base}/{{SPAN}}.csv")
 
 
-def test_a_cluster_takes_an_address_as_it_is(workspace) -> None:
+def test_a_cluster_takes_an_address_as_it_is(inputs_workspace) -> None:
     settings = {
         "name": "e",
         "data": {"path": "s3://bucket/photos"},
@@ -129,4 +114,4 @@ def test_a_cluster_takes_an_address_as_it_is(workspace) -> None:
     }
     experiment = Experiment.model_validate(settings)
     kubeflow.check_for_cluster(experiment)
-    assert kubeflow.parameters_here(experiment, workspace)["data_path"] == "s3://bucket/photos"
+    assert kubeflow.parameters_here(experiment, inputs_workspace)["data_path"] == "s3://bucket/photos"

@@ -15,7 +15,7 @@ import tensorflow as tf
 from PIL import Image, UnidentifiedImageError
 
 from components.example_gen.batch import Batch, Fault
-from components.example_gen.request import Request, Source
+from components.example_gen.request import IMAGE_PATH, Request, Source
 from components.images import MAX_PIXELS
 
 FORMATS = {"JPEG", "PNG", "GIF", "BMP", "WEBP"}
@@ -27,18 +27,18 @@ def read(source: Source, request: Request) -> Iterator[Batch]:
     try:
         width, height, name, encoded = inspect(data)
     except ValueError as error:
-        yield Batch((), (Fault(0, str(error), data),))
+        yield Batch((), (Fault(0, str(error), data),), content=data)
         return
     features = {
         _image_feature(request): _bytes(encoded),
         request.label: _bytes(source.label.encode()),
-        "path": _bytes(os.path.relpath(source.path, request.options["root"]).encode()),
+        IMAGE_PATH: _bytes(os.path.relpath(source.path, request.options["root"]).encode()),
         "format": _bytes(name.encode()),
         "width": _ints(width),
         "height": _ints(height),
     }
     example = tf.train.Example(features=tf.train.Features(feature=features))
-    yield Batch(((0, example.SerializeToString(deterministic=True)),))
+    yield Batch(((0, example.SerializeToString(deterministic=True)),), content=data)
 
 
 def inspect(data: bytes) -> tuple[int, int, str, bytes]:

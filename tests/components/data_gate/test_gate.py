@@ -51,6 +51,14 @@ def test_only_the_kinds_that_are_named_count() -> None:
     assert "enum_type_unexpected_string_values" in gate.kinds()
 
 
+def test_unseen_texts_are_no_anomaly_of_free_text_but_other_kinds_are() -> None:
+    found = gate.sentences("t", anomalies(text=UNEXPECTED, label=UNEXPECTED), gate.kinds(), ["text"])
+    assert found == ["t: feature 'label': Unexpected value: z"]
+    assert gate.sentences("t", anomalies(text=MISSING), gate.kinds(), ["text"]) == [
+        "t: feature 'text': Missing in 3 rows"
+    ]
+
+
 def test_kinds_are_named_or_all() -> None:
     assert gate.chosen_kinds(["all"]) == gate.kinds()
     assert gate.chosen_kinds([]) == []

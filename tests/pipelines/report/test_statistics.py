@@ -65,6 +65,9 @@ def test_every_feature_has_every_split_in_the_usual_order(found) -> None:
     assert train.quantiles == (1, 6, 11)
     assert found[0].splits["test"].top == ((EVIL, 12), (" ", 8))
     assert found[1].splits["test"].missing == 1.0
+    image = found[3].splits["train"]
+    assert image.values == {"bytes on average": "1,234", "bytes": "0 to 0"}
+    assert image.figures == {"average_length": 1234.0}
 
 
 def test_the_page_is_one_file_that_loads_nothing(found) -> None:
