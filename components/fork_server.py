@@ -103,6 +103,10 @@ class ForkServer:
         finally:
             os._exit(1)
 
+    def close(self) -> None:
+        """Gives up asking; the server ends when nobody else can ask."""
+        self._control.close()
+
     def start(self, work: Work, argument: Any, output: int | None = None) -> tuple[int, Talk]:
         """Starts a worker; returns its process id, and what is said of it.
 
