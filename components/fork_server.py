@@ -197,8 +197,8 @@ class _Server:
         signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
         signal.signal(signal.SIGCHLD, lambda *_: None)
         while True:
-            watched: list[Any] = [self.control, woken, *self.running.values()]
-            ready = select.select(watched, [], [])[0]
+            watched: list[socket.socket | int] = [self.control, woken, *self.running.values()]
+            ready, _, _ = select.select(watched, [], [])
             if woken in ready:
                 os.read(woken, 1024)
             self._reap()
