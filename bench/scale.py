@@ -1,12 +1,13 @@
 """What Beam's stages cost spread over workers: rows a second, memory of a worker, and no work at all.
 
-    python -m bench.scale [--quick] [--only rows|images|empty]
+    python -m bench.scale [--quick] [--only rows|images|bulk|empty]
 
-Taxi-like rows go through ExampleGen, StatisticsGen, Transform and the Evaluator
-on Beam's own runner, with 1, 2 and 4 of our pool's workers; three sizes
-with one worker give what a row costs beside what a job costs. CPU seconds are
-the workers' own: those of the coordinator, and waiting, are in the wall clock.
-Takes half an hour on 2 cores; with --quick, fewer rows and workers.
+Taxi-like rows go through ExampleGen, StatisticsGen, Transform and the Evaluator,
+and through bulk inference, on Beam's own runner, with 1, 2 and 4 of our pool's
+workers. With one worker, a line through the two smaller of three sizes gives
+what a row costs beside what a job costs, and is checked at the third. CPU
+seconds are the workers' own: those of the coordinator, and waiting, are in the
+wall clock. Takes half an hour on 2 cores; with --quick, fewer rows and workers.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
+import shutil
 import socket
 import subprocess
 import sys
@@ -23,6 +25,7 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import psutil
@@ -30,13 +33,18 @@ import yaml
 from PIL import Image
 
 from bench.common import RESULTS, machine, print_table
-from bench.taxi_like import LABEL, write_csv
+from bench.taxi_like import LABEL, write_csv, write_records
+from bench.taxi_servable import write_servable
+
+if TYPE_CHECKING:
+    from pipelines.beam_stage import Beam
 
 STAGES = {
     "rows": ("ExampleGen", "StatisticsGen", "Transform", "Evaluator"),
     "images": ("ExampleGen", "StatisticsGen", "Transform"),
+    "bulk": ("bulk inference",),
 }
-"""What is read -> the nodes that are measured."""
+"""What is read -> the stages that are measured."""
 
 PIXELS = 224
 FILES = 8
@@ -50,13 +58,14 @@ class Measured:
     """A stage at one size.
 
     Attributes:
-        what: was read: rows or images; or nothing.
-        stage: its node, or `EMPTY_JOB`.
+        what: was read: rows, images, or rows in bulk; or nothing.
+        stage: its node, bulk inference, or `EMPTY_JOB`.
         workers: how many.
         rows: of all splits, or images.
         wall_s: from the node's start to its end.
         cpu_s: of all workers together.
-        memory_mb: resident memory of the largest worker, shared pages included.
+        memory_mb: resident memory of the largest worker, the pool's shared pages included.
+        own_mb: of that, what no other process shares.
     """
 
     what: str
@@ -66,6 +75,7 @@ class Measured:
     wall_s: float
     cpu_s: float
     memory_mb: float
+    own_mb: float
 
 
 class Watch:
@@ -75,17 +85,17 @@ class Watch:
         self._pool = psutil.Process(pool)
         self._ended = threading.Event()
         self._cpu: dict[tuple[int, float], float] = {}
-        self._samples: list[tuple[float, float, float]] = []
+        self._samples: list[tuple[float, float, float, float]] = []
+        self._sample()
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
 
-    def between(self, began: float, ended: float) -> tuple[float, float]:
-        """CPU seconds that workers took in a span of time (seconds since 1970), and the largest one's MiB."""
-        before = max((cpu for at, cpu, _ in self._samples if at <= began), default=0.0)
-        inside = [(cpu, memory) for at, cpu, memory in self._samples if began <= at <= ended]
-        if not inside:
-            return 0.0, 0.0
-        return max(cpu for cpu, _ in inside) - before, max(memory for _, memory in inside)
+    def between(self, began: float, ended: float) -> tuple[float, float, float]:
+        """From one time to another, seconds since 1970: CPU seconds of all workers, the most MiB, own MiB."""
+        before = max((cpu for at, cpu, *_ in self._samples if at <= began), default=0.0)
+        inside = [sample for sample in self._samples if began <= sample[0] <= ended]
+        cpu, whole, own = (max((sample[index] for sample in inside), default=0.0) for index in (1, 2, 3))
+        return max(cpu - before, 0.0), whole, own
 
     def stop(self) -> None:
         self._ended.set()
@@ -93,14 +103,18 @@ class Watch:
 
     def _run(self) -> None:
         while not self._ended.wait(0.2):
-            largest = 0.0
-            with contextlib.suppress(psutil.Error):
-                for child in self._pool.children(recursive=True):
-                    with contextlib.suppress(psutil.Error):
-                        used = child.cpu_times()
-                        self._cpu[child.pid, child.create_time()] = used.user + used.system
-                        largest = max(largest, child.memory_info().rss / 2**20)
-            self._samples.append((time.time(), sum(self._cpu.values()), largest))
+            self._sample()
+
+    def _sample(self) -> None:
+        whole = own = 0.0
+        with contextlib.suppress(psutil.Error):
+            # The pool's one child of interest forks the workers.
+            for worker in (grandchild for child in self._pool.children() for grandchild in child.children()):
+                with contextlib.suppress(psutil.Error):
+                    used, memory = worker.cpu_times(), worker.memory_full_info()
+                    self._cpu[worker.pid, worker.create_time()] = used.user + used.system
+                    whole, own = max(whole, memory.rss / 2**20), max(own, memory.uss / 2**20)
+        self._samples.append((time.time(), sum(self._cpu.values()), whole, own))
 
 
 def _free_port() -> int:
@@ -124,42 +138,83 @@ def _started(command: Sequence[str], port: int, log: Path) -> Iterator[int]:
         process.wait()
 
 
+@dataclass(frozen=True)
+class Engine:
+    """A pool that runs: its address, and a watch over its workers."""
+
+    pool: str
+    watch: Watch
+
+    def settings(self, workers: int) -> Beam:
+        """What stands under `beam:`."""
+        from pipelines.beam_stage import Beam
+
+        return Beam(pool=self.pool, parallelism=workers)
+
+    def since(self, began: float, what: str, stage: str, workers: int, rows: int) -> Measured:
+        """What a stage took from `began` to now."""
+        ended = time.time()
+        time.sleep(0.5)  # the last sample
+        return Measured(what, stage, workers, rows, ended - began, *self.watch.between(began, ended))
+
+
 @contextlib.contextmanager
-def engine(folder: Path, workers: int) -> Iterator[tuple[dict[str, object], Watch]]:
-    """A pool: what stands of it under `beam:`, and a watch over its workers."""
+def engine(folder: Path) -> Iterator[Engine]:
+    """A pool that has imported what it imports once, which is no stage's."""
     port = _free_port()
     command = [sys.executable, "-m", "components.beam_pool", "--port", str(port)]
     with _started(command, port, folder / "pool.log") as pid:
-        watch = Watch(pid)
+        found = Engine(f"localhost:{port}", Watch(pid))
         try:
-            yield {"pool": f"localhost:{port}", "parallelism": workers}, watch
+            empty_job(found.settings(1), folder)
+            yield found
         finally:
-            watch.stop()
+            found.watch.stop()
 
 
-def experiment(folder: Path, what: str, count: int) -> Path:
-    """An experiment over so many rows in `FILES` files, or over so many images in folders by class."""
-    data = folder / "data"
-    data.mkdir(parents=True)
-    settings = {"rows": _rows, "images": _images}[what](data, count)
-    settings |= {
-        "train": {"epochs": 1},
+def experiment(data: Path, what: str) -> dict[str, object]:
+    """An experiment over such rows or images."""
+    kinds: dict[str, dict[str, object]] = {
+        "rows": {
+            "data": {"path": str(data), "format": "csv", "label": LABEL},
+            "model": {"family": "tabular", "categorical": ["pickup_area"]},
+        },
+        "images": {
+            "data": {"path": str(data), "format": "images"},
+            "model": {"height": PIXELS, "width": PIXELS},
+        },
+    }
+    return kinds[what] | {
+        "train": {"epochs": 1, "batch_size": 1024},
         "rewrite": {"candidates": ["identity"]},
         "evaluation": {"min_accuracy": 0.0},
     }
-    path = folder / f"{what}.yaml"
-    path.write_text(yaml.safe_dump(settings))
-    return path
 
 
-def _rows(data: Path, count: int) -> dict[str, object]:
+def make(folder: Path, what: str, count: int) -> Path:
+    """Rows in `FILES` files, or images in folders by class; a folder that is there is taken as made."""
+    data = folder / f"{what}-{count}"
+    if not data.exists():
+        data.mkdir()
+        {"rows": _rows, "images": _images, "bulk": _records}[what](data, count)
+    return data
+
+
+def _rows(data: Path, count: int) -> None:
     for number in range(FILES):
         write_csv(data / f"part-{number}.csv", count // FILES)
-    read = {"path": str(data), "format": "csv", "label": LABEL}
-    return {"data": read, "model": {"family": "tabular", "categorical": ["pickup_area"]}}
 
 
-def _images(data: Path, count: int) -> dict[str, object]:
+def _records(data: Path, count: int) -> None:
+    with tempfile.TemporaryDirectory() as apart:
+        rows = Path(apart, "rows.csv")
+        write_csv(rows, count // FILES)
+        write_records(rows, data / "part-0.tfrecord.gz")
+    for number in range(1, FILES):
+        shutil.copy(data / "part-0.tfrecord.gz", data / f"part-{number}.tfrecord.gz")
+
+
+def _images(data: Path, count: int) -> None:
     """JPEGs of a few tens of kilobytes: smooth colours with noise."""
     chance = np.random.default_rng(5)
     ramp = np.linspace(0, 200, PIXELS)[:, None, None] * np.ones((1, PIXELS, 3))
@@ -168,64 +223,65 @@ def _images(data: Path, count: int) -> dict[str, object]:
         folder.mkdir(exist_ok=True)
         pixels = (ramp + chance.integers(0, 50, ramp.shape)).astype(np.uint8)
         Image.fromarray(pixels).save(folder / f"{number}.jpg", quality=90)
-    return {"data": {"path": str(data), "format": "images"}, "model": {"height": PIXELS, "width": PIXELS}}
 
 
-def chain(folder: Path, what: str, count: int, workers: int) -> list[Measured]:
+def chain(found: Engine, folder: Path, what: str, count: int, workers: int) -> list[Measured]:
     """Runs the chain once; one measurement a stage."""
-    path, stages = experiment(folder, what, count), STAGES[what]
-    workspace = folder / "workspace"
-    with engine(folder, workers) as (beam, watch):
-        options = [f"--set=beam.{key}={value}" for key, value in beam.items()]
-        command = ["run", str(path), "--workspace", str(workspace), "--to", stages[-1], *options]
-        done = subprocess.run(
-            [sys.executable, "-m", "pipelines.cli.main", *command],
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        time.sleep(0.5)  # the last sample
-        if done.returncode:
-            raise RuntimeError(done.stderr[-3000:])
+    path, workspace, stages = folder / f"{what}.yaml", folder / "workspace", STAGES[what]
+    path.write_text(yaml.safe_dump(experiment(make(folder.parent, what, count), what)))
+    options = [f"--set=beam.pool={found.pool}", f"--set=beam.parallelism={workers}"]
+    command = ["run", str(path), "--workspace", str(workspace), "--to", stages[-1], *options]
+    done = subprocess.run(
+        [sys.executable, "-m", "pipelines.cli.main", *command], capture_output=True, text=True, check=False
+    )
+    time.sleep(0.5)  # the last sample
+    if done.returncode:
+        raise RuntimeError(done.stderr[-3000:])
     (log,) = workspace.glob("runs/*/events.jsonl")
     events = [json.loads(line) for line in log.read_text().splitlines()]
     ended = {event["node"]: event for event in events if event["state"] == "complete"}
-    found = []
+    measured = []
     for stage in stages:
         at, seconds = ended[stage]["at"], ended[stage]["seconds"]
-        cpu_s, memory_mb = watch.between(at - seconds, at)
-        found.append(Measured(what, stage, workers, count, seconds, cpu_s, memory_mb))
-    return found
+        used = found.watch.between(at - seconds, at)
+        measured.append(Measured(what, stage, workers, count, seconds, *used))
+    return measured
 
 
-def empty(folder: Path, workers: int) -> Measured:
-    """A job of one element and one step; the second, since the first warms the pool."""
-    from pipelines.beam_stage import Beam
+def empty(found: Engine, folder: Path, workers: int) -> Measured:
+    """A job of one element and one step."""
+    began = time.time()
+    empty_job(found.settings(workers), folder)
+    return found.since(began, "nothing", EMPTY_JOB, workers, 1)
+
+
+def empty_job(settings: Beam, folder: Path) -> None:
+    """Runs a job that does nothing."""
+    import apache_beam as beam
+
     from pipelines.engines import prepare
     from pipelines.runners.beam_pipelines import DEFAULTS, pipeline_maker
 
-    with engine(folder, workers) as (beam, watch):
-        make = pipeline_maker([*DEFAULTS, *prepare.prepare(Beam.model_validate(beam), folder, [], None)])
-        for _ in range(2):
-            began = time.time()
-            with make() as pipeline:
-                _one_step(pipeline)
-            ended = time.time()
-        time.sleep(0.5)
-        cpu_s, memory_mb = watch.between(began, ended)
-    return Measured("nothing", EMPTY_JOB, workers, 1, ended - began, cpu_s, memory_mb)
+    with pipeline_maker([*DEFAULTS, *prepare.prepare(settings, folder, [], None)])() as pipeline:
+        _ = pipeline | beam.Create([1]) | beam.Map(str)
 
 
-def _one_step(pipeline: object) -> None:
-    import apache_beam as beam
+def bulk_inference(found: Engine, folder: Path, count: int, workers: int) -> Measured:
+    """A small network over the rows, as TFRecords in `FILES` files."""
+    from pipelines import bulk
 
-    _ = pipeline | beam.Create([1]) | beam.Map(str)
+    data = make(folder.parent, "bulk", count)
+    model = write_servable(folder / "model" / "1")
+    began = time.time()
+    bulk.run(bulk.Request(model, data, folder / "answers", beam=found.settings(workers)))
+    return found.since(began, "bulk", STAGES["bulk"][0], workers, count)
 
 
 def per_row(found: Sequence[Measured]) -> dict[str, dict[str, float]]:
     """Of each stage with one worker: CPU seconds of a job, and microseconds of a row or an image.
 
-    By least squares; `off` is by how much the line misses a measurement at most, as a share of the largest.
+    By least squares over all sizes. `predicted` is what a line through all but the
+    largest size says of that one, and `measured` what it took, in CPU seconds.
     """
     costs = {}
     for what, stages in STAGES.items():
@@ -236,28 +292,48 @@ def per_row(found: Sequence[Measured]) -> dict[str, dict[str, float]]:
             rows = np.asarray([item.rows for item in chosen], float)
             seconds = np.asarray([item.cpu_s for item in chosen])
             slope, job = np.polyfit(rows, seconds, 1)
-            off = abs(job + slope * rows - seconds).max() / seconds.max()
-            costs[f"{what}: {stage}"] = {"job_cpu_s": job, "row_cpu_us": slope * 1e6, "off": off}
+            predicted = float(np.polyval(np.polyfit(rows[:-1], seconds[:-1], 1), rows[-1]))
+            costs[f"{what}: {stage}"] = {
+                "job_cpu_s": job,
+                "row_cpu_us": slope * 1e6,
+                "predicted": predicted,
+                "measured": float(seconds[-1]),
+            }
     return costs
 
 
-SIZES = {"rows": (40_000, 80_000, 160_000), "images": (1_000, 2_000, 4_000)}
-QUICK = {"rows": (8_000, 16_000, 32_000), "images": (200, 400, 800)}
+SIZES = {
+    "rows": (50_000, 200_000, 400_000),
+    "bulk": (50_000, 200_000, 400_000),
+    "images": (1_000, 4_000, 8_000),
+}
+QUICK = {"rows": (8_000, 16_000, 32_000), "bulk": (8_000, 16_000, 32_000), "images": (200, 400, 800)}
 
 
 def measure(root: Path, wanted: Sequence[str], *, quick: bool) -> list[Measured]:
     """All measurements of the parts that are wanted."""
     counts = (1, 2) if quick else (1, 2, 4)
     found: list[Measured] = []
-    for what, sizes in (QUICK if quick else SIZES).items():
-        cases = [(size, 1) for size in sizes] + [(sizes[-1], count) for count in counts[1:]]
-        for size, workers in cases if what in wanted else ():
-            found += chain(root / f"{what}-{size}-{workers}", what, size, workers)
-    for workers in counts if "empty" in wanted else ():
-        folder = root / f"empty-{workers}"
-        folder.mkdir()
-        found.append(empty(folder, workers))
+    with engine(root) as there:
+        if "empty" in wanted:
+            found += [_told(empty(there, root, workers)) for workers in counts]
+        for what, sizes in (QUICK if quick else SIZES).items():
+            cases = [(size, 1) for size in sizes] + [(sizes[-1], count) for count in counts[1:]]
+            for size, workers in cases if what in wanted else ():
+                folder = root / f"{what}-{size}-by-{workers}"
+                folder.mkdir()
+                if what == "bulk":
+                    found.append(_told(bulk_inference(there, folder, size, workers)))
+                else:
+                    found += map(_told, chain(there, folder, what, size, workers))
+                shutil.rmtree(folder)
     return found
+
+
+def _told(item: Measured) -> Measured:
+    """Should a later case fail, not all is lost."""
+    print(item, file=sys.stderr, flush=True)
+    return item
 
 
 def main() -> None:
@@ -268,15 +344,24 @@ def main() -> None:
     given = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="headrace-scale-") as root:
         found = measure(Path(root), [given.only] if given.only else [*STAGES, "empty"], quick=given.quick)
-    columns = ("stage", "workers", "inputs", "wall s", "CPU s of workers", "inputs/s", "MiB of a worker")
+    columns = (
+        "stage",
+        "workers",
+        "inputs",
+        "wall s",
+        "CPU s of workers",
+        "inputs/CPU s",
+        "MiB of a worker",
+        "own",
+    )
     print_table("scale", columns, [_row(item) for item in found])
     costs = per_row(found)
-    columns = ("one worker", "CPU s a job", "CPU us an input", "off at most")
+    titles = ("one worker", "CPU s a job", "CPU us an input", "largest as predicted", "as measured")
     rows = [
-        (name, f"{cost['job_cpu_s']:.1f}", f"{cost['row_cpu_us']:.0f}", f"{cost['off']:.0%}")
+        (name, *(f"{cost[key]:.1f}" for key in ("job_cpu_s", "row_cpu_us", "predicted", "measured")))
         for name, cost in costs.items()
     ]
-    print_table("cost of an input", columns, rows)
+    print_table("cost of an input", titles, rows)
     RESULTS.mkdir(exist_ok=True)
     content = {
         "machine": machine(),
@@ -288,8 +373,14 @@ def main() -> None:
 
 
 def _row(item: Measured) -> tuple[str, ...]:
-    rate = "" if item.stage == EMPTY_JOB else f"{item.rows / item.wall_s:,.0f}"
-    numbers = (f"{item.wall_s:.1f}", f"{item.cpu_s:.1f}", rate, f"{item.memory_mb:,.0f}")
+    rate = "" if item.stage == EMPTY_JOB else f"{item.rows / item.cpu_s:,.0f}"
+    numbers = (
+        f"{item.wall_s:.1f}",
+        f"{item.cpu_s:.1f}",
+        rate,
+        f"{item.memory_mb:,.0f}",
+        f"{item.own_mb:,.0f}",
+    )
     return (f"{item.what}: {item.stage}", str(item.workers), f"{item.rows:,}", *numbers)
 
 

@@ -19,6 +19,7 @@ import tempfile
 import threading
 from collections.abc import Sequence
 from concurrent import futures
+from multiprocessing import forkserver
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
@@ -37,6 +38,9 @@ PRELOADED = (
     "apache_beam.runners.worker.sdk_worker_main",
 )
 _STOP_S = 10
+# Runners ping while they wait for a worker; gRPC's default ends the connection at the third ping in
+# five minutes, and imports take longer than that on a busy host.
+_PINGS_ARE_WELCOME = (("grpc.http2.max_ping_strikes", 0),)
 
 
 class Pool(beam_fn_api_pb2_grpc.BeamFnExternalWorkerPoolServicer):
@@ -49,6 +53,8 @@ class Pool(beam_fn_api_pb2_grpc.BeamFnExternalWorkerPoolServicer):
     def __init__(self, preloaded: Sequence[str] = PRELOADED) -> None:
         self._context = multiprocessing.get_context("forkserver")
         self._context.set_forkserver_preload(list(preloaded))
+        # Else the first job would wait for the imports.
+        forkserver.ensure_running()
         self._workers: dict[str, tuple[BaseProcess, Path]] = {}
         # A worker that is ended cannot tidy up after itself.
         self._folder = Path(tempfile.mkdtemp(prefix="headrace-pool-"))
@@ -115,7 +121,7 @@ def serve(port: int, host: str = "127.0.0.1", preloaded: Sequence[str] = PRELOAD
         OSError: the port is taken.
     """
     pool = Pool(preloaded)
-    server = grpc.server(futures.ThreadPoolExecutor(max_workers=8))
+    server = grpc.server(futures.ThreadPoolExecutor(max_workers=8), options=_PINGS_ARE_WELCOME)
     beam_fn_api_pb2_grpc.add_BeamFnExternalWorkerPoolServicer_to_server(pool, server)
     try:
         bound = server.add_insecure_port(f"{host}:{port}")

@@ -4,25 +4,26 @@
 
 Processes are forked from a server that has imported the function's module and
 done nothing else: each starts fresh, without paying for importing TensorFlow
-again. (The server is the standard library's; it ends with this process.)
+again. The server is a fork of a process that called `serve_from_here`, or else
+an interpreter of its own, started when it is first needed.
 """
 
 from __future__ import annotations
 
-import multiprocessing
-import multiprocessing.forkserver as forkserver
+import contextlib
 import os
 import resource
-import sys
+import signal
 import threading
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from multiprocessing.connection import Connection
 from typing import Any, TypeVar
 
 import psutil
+
+from components.fork_server import ForkServer, ServerGoneError, Talk
 
 Argument = TypeVar("Argument")
 
@@ -38,18 +39,20 @@ class Spent:
 _spent = Spent()
 _spent_lock = threading.Lock()
 
+_server: ForkServer | None = None
+_server_lock = threading.Lock()
+
 _WATCH_S = 0.25
+_KILL_S = 10.0
 
 
-def _forget_server() -> None:
-    """In a forked process: the server is its parent's, so it could not wait for it; it starts its own."""
-    server: Any = forkserver._forkserver
-    if server._forkserver_pid is not None:
-        os.close(server._forkserver_alive_fd)
-        server._forkserver_address = server._forkserver_alive_fd = server._forkserver_pid = None
+def _unlock() -> None:
+    """In a forked process: whoever held a lock is not here."""
+    global _spent_lock, _server_lock
+    _spent_lock, _server_lock = threading.Lock(), threading.Lock()
 
 
-os.register_at_fork(after_in_child=_forget_server)
+os.register_at_fork(after_in_child=_unlock)
 
 
 @dataclass(frozen=True)
@@ -65,6 +68,18 @@ class Limits:
     memory_mb: float | None = None
 
 
+def serve_from_here() -> None:
+    """Makes the server of this process's workers, and of its forked children's, a fork of it as it is now.
+
+    To be called once it has imported what workers need and little else, while
+    it has one thread only. Does nothing where there is a server already.
+    """
+    global _server
+    with _server_lock:
+        if _server is None:
+            _server = ForkServer.fork()
+
+
 def spent() -> Spent:
     """What this process's workers used so far; they are the server's children, so the system cannot tell."""
     return _spent
@@ -72,6 +87,82 @@ def spent() -> Spent:
 
 class WorkerFailed(Exception):
     """A worker process that ended badly; the message says how, in words."""
+
+
+class Process:
+    """A function at work in a process of its own."""
+
+    def __init__(self, pid: int, talk: Talk) -> None:
+        self.pid = pid
+        self.returncode: int | None = None
+        self._talk = talk
+        self._told: dict[str, Any] = {}
+
+    def poll(self, timeout_s: float = 0.0) -> int | None:
+        """Its exit code, negative for a signal; None where it is still running after the time-out."""
+        deadline = time.monotonic() + timeout_s
+        while self.returncode is None:
+            try:
+                message = self._talk.heard(max(0.0, deadline - time.monotonic()))
+            except ServerGoneError:
+                message = {"exit": -signal.SIGKILL}  # its workers go with it
+            if message is None:
+                break
+            self._told.update(message)
+            if "exit" in message:
+                self.returncode = int(message["exit"])
+                _add(Spent(self._told.get("cpu_s", 0.0), self._told.get("peak_memory_mb", 0.0)))
+                self._talk.close()
+        return self.returncode
+
+    @property
+    def failure(self) -> str:
+        """How a function failed, in words; empty where it returned, or has not said."""
+        return str(self._told.get("failure", ""))
+
+    def ended_by_itself(self) -> bool:
+        """Whether the function came to an end, good or bad."""
+        return "failure" in self._told
+
+    def terminate(self, grace_s: float = _KILL_S) -> None:
+        """Ends it and waits for that: SIGTERM, and SIGKILL after the grace time."""
+        for sent, wait_s in ((signal.SIGTERM, grace_s), (signal.SIGKILL, _KILL_S)):
+            if self.returncode is None:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(self.pid, sent)
+                self.poll(wait_s)
+
+
+def start(function: Callable[[Argument], None], argument: Argument, *, output: int | None = None) -> Process:
+    """Calls `function(argument)` in a process of its own.
+
+    Args:
+        function: importable by name.
+        argument: picklable.
+        output: a file's number for standard output and error; this process's own where None.
+    """
+    for _ in range(2):
+        try:
+            return Process(*_running_server(function).start(_call, (function, argument), output))
+        except ServerGoneError:
+            _forget_server()
+    raise WorkerFailed("no process could be forked for it")
+
+
+def _running_server(function: Callable[..., None]) -> ForkServer:
+    global _server
+    with _server_lock:
+        if _server is None:
+            _server = ForkServer.spawn([function.__module__])
+        return _server
+
+
+def _forget_server() -> None:
+    global _server
+    with _server_lock:
+        if _server is not None:
+            _server.close()
+        _server = None
 
 
 def run(function: Callable[[Argument], None], argument: Argument, *, limits: Limits) -> None:
@@ -85,21 +176,11 @@ def run(function: Callable[[Argument], None], argument: Argument, *, limits: Lim
     Raises:
         WorkerFailed: it raised, passed a limit, or was killed.
     """
-    context = multiprocessing.get_context("forkserver")
-    # Counts for the first process only, which starts the server.
-    context.set_forkserver_preload([function.__module__])
-    receiver, sender = context.Pipe(duplex=False)
-    process = context.Process(target=_call, args=(function, argument, sender))
-    process.start()
-    sender.close()
+    process = start(function, argument)
     try:
-        failure, used = _outcome(process, receiver, limits)
+        failure = _outcome(process, limits)
     finally:
-        if process.is_alive():
-            process.kill()
-        process.join()
-        receiver.close()
-    _add(used)
+        process.terminate(grace_s=0.0)
     if failure:
         raise WorkerFailed(failure)
 
@@ -110,49 +191,46 @@ def _add(used: Spent) -> None:
         _spent = Spent(_spent.cpu_s + used.cpu_s, max(_spent.peak_memory_mb, used.peak_memory_mb))
 
 
-def _resident_mb(pid: int | None) -> float:
+def _resident_mb(pid: int) -> float:
     try:
         return float(psutil.Process(pid).memory_info().rss / 2**20)
     except psutil.NoSuchProcess:
         return 0.0  # it has just ended, and its answer is on the way
 
 
-def _usage() -> Spent:
-    own = resource.getrusage(resource.RUSAGE_SELF)
-    return Spent(own.ru_utime + own.ru_stime, own.ru_maxrss / 1024)
-
-
-def _call(function: Callable[[Argument], None], argument: Argument, sender: Connection) -> None:
+def _call(given: tuple[Callable[[Any], None], Any]) -> Mapping[str, Any]:
+    """What a worker does: the function, and then tells how it failed and what it used."""
+    function, argument = given
+    failure = ""
     try:
         function(argument)
-        sender.send(("", _usage()))
     except BaseException as error:
         traceback.print_exc()
         lines = str(error).strip().splitlines()
-        sender.send((f"{type(error).__name__}: {lines[0] if lines else ''}", _usage()))
-    sys.stdout.flush()
-    sys.stderr.flush()
-    # TensorFlow's libraries have crashed in the interpreter's shutdown.
-    os._exit(0)
+        failure = f"{type(error).__name__}: {lines[0][:_LONGEST] if lines else ''}"
+    own = resource.getrusage(resource.RUSAGE_SELF)
+    return {
+        "code": int(bool(failure)),
+        "failure": failure,
+        "cpu_s": own.ru_utime + own.ru_stime,
+        "peak_memory_mb": own.ru_maxrss / 1024,
+    }
 
 
-def _outcome(
-    process: multiprocessing.process.BaseProcess, receiver: Connection, limits: Limits
-) -> tuple[str, Spent]:
-    """How it failed, or an empty text; and what it used, where it could still say."""
+_LONGEST = 10_000
+
+
+def _outcome(process: Process, limits: Limits) -> str:
+    """How it failed, or an empty text."""
     deadline = time.monotonic() + limits.seconds
     # Watched, not limited by the system: a limit on address space would stop
     # TensorFlow, which reserves far more than it uses.
-    while not receiver.poll(min(_WATCH_S, max(0.0, deadline - time.monotonic()))):
+    while process.poll(min(_WATCH_S, max(0.0, deadline - time.monotonic()))) is None:
         if time.monotonic() >= deadline:
-            return f"it took longer than {limits.seconds:g} s", Spent()
+            return f"it took longer than {limits.seconds:g} s"
         if limits.memory_mb is not None and _resident_mb(process.pid) > limits.memory_mb:
-            return f"it took more than {limits.memory_mb:g} MiB of memory", Spent()
-    try:
-        text, used = receiver.recv()
-    except EOFError:
-        process.join()
-        signalled = process.exitcode is not None and process.exitcode < 0
-        how = f" (signal {-process.exitcode})" if signalled and process.exitcode else ""
-        return f"its process ended with code {process.exitcode}{how}", Spent()
-    return str(text), used
+            return f"it took more than {limits.memory_mb:g} MiB of memory"
+    if process.ended_by_itself():
+        return process.failure
+    code = process.returncode or 0
+    return f"its process ended with code {code}" + (f" (signal {-code})" if code < 0 else "")

@@ -67,8 +67,9 @@ LABEL_MEAN = "label_mean"
 LABEL_VARIANCE = "label_variance"
 """Transformed features of a regression, constant over all rows: (1,) float32, of the label in training."""
 
+LABEL_COUNTS = "label_counts"
 LABEL_VOCABULARY = "label"
-"""Name of the vocabulary that Transform writes; line number = class id."""
+"""Names of the vocabulary that Transform writes, with and without counts; line number = class id."""
 
 IMAGE_MEAN = "image_mean"
 IMAGE_VARIANCE = "image_variance"

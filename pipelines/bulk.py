@@ -6,8 +6,8 @@ outcome = run(Request(folder, Path("scans"), Path("answers")))
 from __future__ import annotations
 
 import json
+import secrets
 import shutil
-import tempfile
 import time
 import traceback
 from collections.abc import Sequence
@@ -15,19 +15,23 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
+from components.beam_boot import OPTION
 from components.bulk import inputs
 from components.bulk.inputs import Inputs, Kind
 from components.errors import EngineError as WorkerError
-from components.errors import UserError
+from components.errors import UserError, WorkerLostError
 from components.serving import manifest
 from components.serving.servable import Servable
 from modules import contract
 from pipelines import engines
 from pipelines.beam_stage import Beam
 from pipelines.engines import sizing
+from pipelines.engines.prepare import FOLDER
 from pipelines.errors import EngineError, HeadraceError, InputError, NotFoundError, nearest
 
 MANIFEST = "manifest.json"
+_TRIES = 3
+"""Of a job that loses workers, as of a node of a run."""
 
 
 class BulkFailedError(HeadraceError):
@@ -58,6 +62,7 @@ class Request:
     output: Path
     format: Literal["jsonl", "tfrecord"] = "jsonl"
     column: str = ""
+    pair_column: str = ""
     signature: str = ""
     on_bad: Literal["fail", "quarantine"] = "fail"
     max_bad_fraction: float = 0.01
@@ -92,29 +97,54 @@ def run(request: Request) -> Outcome:
         raise InputError(error.headline, place=error.place, remedy=error.remedy) from error
     signature = _signature(servable, found.kind, request.signature)
     _check_output(request.output)
-    request.output.parent.mkdir(parents=True, exist_ok=True)
-    parent = request.output.absolute().parent
-    sizes = [sizing.size_of(str(file)) for file in found.files]
-    size = None if None in sizes else sum(filter(None, sizes))
-    beam_args = [*engines.for_folder(request.beam, parent, size), *request.beam.args, *request.beam_args]
-    staged = Path(tempfile.mkdtemp(dir=parent, prefix=f".{request.output.name}-"))
+    output = request.output.absolute()
+    staged = output.with_name(f".{output.name}-{secrets.token_hex(4)}")
     try:
+        # Before anything is written; what workers need of us goes into the folder that they must see.
+        beam_args = _beam_args(request, found, staged)
+        staged.mkdir(parents=True, exist_ok=True)
         outcome = _run(replace(request, beam_args=beam_args), found, servable, signature, staged, began)
-        staged.chmod(0o755)
-        staged.rename(request.output)
+        staged.rename(output)
     except BaseException:
         shutil.rmtree(staged, ignore_errors=True)
         raise
     return outcome
 
 
+def _beam_args(request: Request, found: Inputs, staged: Path) -> list[str]:
+    sizes = [sizing.size_of(str(file)) for file in found.files]
+    size = None if None in sizes else sum(filter(None, sizes))
+    given = engines.for_folder(request.beam, staged, size)
+    if request.beam.runner != "local":
+        seen = (request.model / manifest.PATH, found.files[0])
+        given += [f"--{OPTION}={path.absolute()}" for path in seen]
+    return [*given, *request.beam.args, *request.beam_args]
+
+
 def _answer(job: Any, found: Inputs, beam_args: Sequence[str]) -> None:
+    for left in reversed(range(_TRIES)):
+        try:
+            _answer_once(job, found, beam_args)
+            return
+        except WorkerLostError as error:
+            # Each group of files is answered anew, over what the lost worker wrote of it.
+            if not left:
+                raise BulkFailedError(
+                    f"Bulk inference lost a worker {_TRIES} times",
+                    place=job.model,
+                    remedy="Look at the workers' logs, first for a lack of memory.",
+                ) from error
+
+
+def _answer_once(job: Any, found: Inputs, beam_args: Sequence[str]) -> None:
     from components.bulk import predict
     from pipelines.runners.beam_pipelines import DEFAULTS, pipeline_maker
 
     try:
         with pipeline_maker([*DEFAULTS, *beam_args])() as pipeline:
             predict.build(pipeline, job, found)
+    except WorkerLostError:
+        raise
     except WorkerError as error:
         raise EngineError(error.headline, place=error.place, remedy=error.remedy) from error
     except Exception as error:
@@ -159,11 +189,14 @@ def _run(
 
     (staged / predict.REPORTS).mkdir()
     model = str(request.model.absolute())
-    job = predict.Job(model, signature, found.kind, request.column, str(staged.absolute()), request.format)
+    columns = (request.column, request.pair_column)
+    base = str(Path.cwd())
+    job = predict.Job(model, signature, found.kind, *columns, base, str(staged), request.format)
     _answer(job, found, request.beam_args)
     total = predict.read_reports(staged)
     _check_bad(request, total)
-    shutil.rmtree(staged / predict.REPORTS)
+    for apart in (predict.REPORTS, FOLDER):
+        shutil.rmtree(staged / apart, ignore_errors=True)
     outcome = Outcome(total.answered, total.bad, time.monotonic() - began)
     _write_manifest(staged, request, found, servable, signature, outcome)
     return outcome

@@ -11,10 +11,11 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from tfx import v1 as tfx
+from tfx import components as tfx_nodes
 from tfx.dsl.components.base import base_node
 from tfx.dsl.components.common import importer, resolver
-from tfx.proto import transform_pb2
+from tfx.orchestration import pipeline as tfx_pipeline
+from tfx.proto import trainer_pb2, transform_pb2
 from tfx.types import channel
 from tfx.utils import json_utils
 
@@ -87,7 +88,7 @@ def create_pipeline(
     own = user_code.modules_of(experiment)
     for node in nodes:
         _add_fingerprint(node, own if node in training else [])
-    return tfx.dsl.Pipeline(
+    return tfx_pipeline.Pipeline(
         pipeline_name=experiment.name,
         pipeline_root=str(workspace.artifacts / experiment.name),
         components=nodes,
@@ -98,9 +99,9 @@ def create_pipeline(
 
 def _data_nodes(experiment: Experiment, examples: channel.BaseChannel, found: Resolution) -> list[Any]:
     """Statistics, schema, anomalies, earlier statistics, and the gate, which comes last."""
-    statistics = tfx.components.StatisticsGen(examples=examples, stats_options=_stats_options(experiment))
+    statistics = tfx_nodes.StatisticsGen(examples=examples, stats_options=_stats_options(experiment))
     schema = _schema_node(experiment, statistics, found)
-    validator = tfx.components.ExampleValidator(
+    validator = tfx_nodes.ExampleValidator(
         statistics=statistics.outputs["statistics"], schema=schema.outputs["schema"]
     )
     earlier, previous = found.earlier_statistics(statistics.outputs["statistics"])
@@ -130,7 +131,7 @@ def _schema_node(experiment: Experiment, statistics: Any, found: Resolution) -> 
     if path is None:
         # Of all splits: a column that is there in every training row and missing
         # in one test row would else fail to parse there.
-        return tfx.components.SchemaGen(statistics=statistics.outputs["statistics"], infer_feature_shape=True)
+        return tfx_nodes.SchemaGen(statistics=statistics.outputs["statistics"], infer_feature_shape=True)
     return found.curated_schema(path)
 
 
@@ -160,7 +161,7 @@ def _free_text(experiment: Experiment) -> list[str]:
 
 
 def _transform(experiment: Experiment, examples: channel.BaseChannel, schema: channel.BaseChannel) -> Any:
-    return tfx.components.Transform(
+    return tfx_nodes.Transform(
         examples=examples,
         schema=schema,
         preprocessing_fn=PREPROCESSING_FN.format(family=experiment.model.family),
@@ -247,20 +248,20 @@ def _training_nodes(
         "examples": examples,
         "transform_graph": transform.outputs["transform_graph"],
         # The trainer counts in epochs (custom_config), so no step limits here.
-        "train_args": tfx.proto.TrainArgs(splits=[TRAIN]),
-        "eval_args": tfx.proto.EvalArgs(splits=[VALIDATION]),
+        "train_args": trainer_pb2.TrainArgs(splits=[TRAIN]),
+        "eval_args": trainer_pb2.EvalArgs(splits=[VALIDATION]),
     }
     nodes: list[Any] = []
     best = base_model = None
     if experiment.tune is not None:
         tuner_fn = TUNER_FN.format(family=experiment.model.family)
         config = {**told, "tune": experiment.tune.model_dump()}
-        nodes.append(tfx.components.Tuner(tuner_fn=tuner_fn, custom_config=config, **common))
+        nodes.append(tfx_nodes.Tuner(tuner_fn=tuner_fn, custom_config=config, **common))
         best = nodes[0].outputs["best_hyperparameters"]
     if experiment.train.warm_start:
         resolvers, base_model = found.warm_start(examples, json_utils.dumps(told))
         nodes += resolvers
-    node = tfx.components.Trainer(
+    node = tfx_nodes.Trainer(
         schema=schema,
         run_fn=run_fn,
         hyperparameters=best,

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
 
 from modules.hparams.image import IMAGE_NETWORKS, KERAS_NETWORKS
 from modules.hparams.tabular import TABULAR_NETWORKS
-from pipelines.errors import nearest
 from pipelines.stage import Stage
-from pipelines.text_stages import TextModel
+from pipelines.text_stages import TextModel, known
 
 Freeze = Literal["all", "none"] | Annotated[int, Field(ge=0)]
 
@@ -27,16 +25,8 @@ class Unfreeze(Stage):
     )
 
 
-def _known(name: str, known: Sequence[str], kind: str) -> str:
-    """A name that is known, or the dotted path of a function of the user's."""
-    if name not in known and "." not in name:
-        near = nearest(name, known)
-        raise ValueError(f"there is no {kind} network {name!r}. {near} One of your own is module.function")
-    return name
-
-
 def _known_image_network(name: str) -> str:
-    return _known(name, (*IMAGE_NETWORKS, *KERAS_NETWORKS), "image")
+    return known(name, (*IMAGE_NETWORKS, *KERAS_NETWORKS), "image")
 
 
 class Augment(Stage):
@@ -124,7 +114,7 @@ class ImageModel(Stage):
 
 
 def _known_table_network(name: str) -> str:
-    return _known(name, TABULAR_NETWORKS, "table")
+    return known(name, TABULAR_NETWORKS, "table")
 
 
 class TabularModel(Stage):

@@ -120,6 +120,73 @@ def test_crossing_keeps_the_shape():
     assert np.asarray(network.Cross()(features)).shape == features.shape
 '''
 
+TEXT_NETWORK = '''"""A network of your own, which {experiment}.yaml names as `network.build`."""
+
+import keras
+
+
+@keras.saving.register_keras_serializable(package="network")
+class GatedConvolution(keras.layers.Layer):
+    """Adds what a gate lets through of each token and its neighbours (gated convolution, arXiv:1612.08083).
+
+    An example of a layer of one's own: [(B, L, D) features, (B, L) 1 for real tokens] to (B, L, D).
+    Padding stays 0, so that an answer does not depend on how far a batch is padded.
+    """
+
+    def __init__(self, size=3, **options):
+        super().__init__(**options)
+        self.size = size
+
+    def build(self, input_shape):
+        shape = input_shape[0]
+        self.mix = keras.layers.Conv1D(2 * shape[-1], self.size, padding="same")
+        self.mix.build(shape)
+
+    def call(self, inputs):
+        features, real = inputs
+        values, gates = keras.ops.split(self.mix(features), 2, axis=-1)
+        mixed = features + values * keras.ops.sigmoid(gates)
+        return mixed * keras.ops.cast(real, mixed.dtype)[..., None]
+
+    def compute_output_shape(self, input_shape):
+        return input_shape[0]
+
+    def get_config(self):
+        return {{**super().get_config(), "size": self.size}}
+
+
+def build(parts, outputs):
+    """A text's tokens to (B, outputs) logits; Headrace adds what is before and after.
+
+    `parts.embedded()` gives (B, L, width), `parts.real` which tokens are no padding, `parts.pooled`
+    one vector of each text; `parts.hparams` are the `model:` settings.
+    """
+    x = parts.embedded()
+    for _ in range(parts.hparams.layers):
+        x = GatedConvolution()([x, parts.real])
+    x = keras.layers.Dropout(parts.hparams.dropout)(parts.pooled(x))
+    return keras.layers.Dense(outputs)(x)
+'''
+
+TEXT_TEST = '''"""python -m pytest"""
+
+import numpy as np
+
+import network
+
+
+def test_padding_changes_nothing_and_stays_silent():
+    layer = network.GatedConvolution()
+    features = np.random.default_rng(0).normal(size=(2, 5, 8)).astype("float32")
+    real = np.ones((2, 5), "float32")
+    alone = np.asarray(layer([features, real]))
+    assert alone.shape == (2, 5, 8)
+    wide = [np.pad(features, [(0, 0), (0, 3), (0, 0)]), np.pad(real, [(0, 0), (0, 3)])]
+    padded = np.asarray(layer(wide))
+    np.testing.assert_allclose(padded[:, :5], alone, atol=1e-6)
+    assert not padded[:, 5:].any()
+'''
+
 README = """# {experiment}
 
 ```bash
@@ -136,7 +203,7 @@ python -m pytest
 | `test_network.py` | its tests |
 
 For data of your own, replace `data:`, for example `data: {{path: photos/}}` for a folder of images, or
-`data: {{path: rows.csv, label: column}}` for a table. Any other network is named in `model.name`.
+`data: {{path: rows.csv, label: column}}` for a table or texts. Any other network is named in `model.name`.
 """
 
 GITIGNORE = "workspace/\n__pycache__/\n"

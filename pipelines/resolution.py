@@ -12,9 +12,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from tfx import v1 as tfx
+from tfx.components.schema_gen.import_schema_gen.component import ImportSchemaGen
 from tfx.dsl.components.common import resolver
-from tfx.types import channel
+from tfx.types import channel, standard_artifacts
 
 from components.example_gen.component import ExampleGen
 from pipelines import inputs
@@ -37,7 +37,7 @@ class Resolution:
 
     def curated_schema(self, path: str) -> Any:
         """The node that brings in a curated schema."""
-        node = tfx.components.ImportSchemaGen(schema_file=str(Path(path).absolute())).with_id("SchemaGen")
+        node = ImportSchemaGen(schema_file=str(Path(path).absolute())).with_id("SchemaGen")
         # TFX would take an edited file for the one it imported before.
         node.exec_properties["schema_digest"] = inputs.digest([path])
         return node
@@ -47,7 +47,7 @@ class Resolution:
         node = resolver.Resolver(
             strategy_class=OtherStatisticsStrategy,
             current=statistics,
-            statistics=tfx.dsl.Channel(type=tfx.types.standard_artifacts.ExampleStatistics),
+            statistics=channel.Channel(type=standard_artifacts.ExampleStatistics),
         ).with_id("EarlierStatistics")
         return [node], node.outputs["statistics"]
 
@@ -57,8 +57,8 @@ class Resolution:
             strategy_class=BlessedTrainedModelStrategy,
             config={"custom_config": custom_config},
             examples=examples,
-            model=tfx.dsl.Channel(type=tfx.types.standard_artifacts.Model),
-            model_blessing=tfx.dsl.Channel(type=tfx.types.standard_artifacts.ModelBlessing),
+            model=channel.Channel(type=standard_artifacts.Model),
+            model_blessing=channel.Channel(type=standard_artifacts.ModelBlessing),
         ).with_id("WarmStart")
         return [node], node.outputs["model"]
 
@@ -67,7 +67,7 @@ class Resolution:
         node = resolver.Resolver(
             strategy_class=OtherBlessedModelStrategy,
             candidate=servable,
-            model=tfx.dsl.Channel(type=tfx.types.standard_artifacts.Model),
-            model_blessing=tfx.dsl.Channel(type=tfx.types.standard_artifacts.ModelBlessing),
+            model=channel.Channel(type=standard_artifacts.Model),
+            model_blessing=channel.Channel(type=standard_artifacts.ModelBlessing),
         ).with_id("Baseline")
         return [node], node.outputs["model"]

@@ -38,7 +38,7 @@ from pipelines.lineage import store as lineage
 from pipelines.lineage.database import Database
 from pipelines.lineage.source import model_of
 from pipelines.lineage.sqlite import add_indexes
-from pipelines.runners import cached
+from pipelines.runners import cached, warm
 from pipelines.runners.events import FAILED, RETRYING, Event, EventLog
 from pipelines.runners.files import RunFiles
 from pipelines.runners.policy import Policy
@@ -124,6 +124,7 @@ def template_of(
         if kept is not None:
             return key, kept
         loading()
+        warm.load()
         template = compiling.compile_template(experiment, workspace, cache=options.cache)
         return key, plans.save(workspace, key, template)
 
@@ -298,6 +299,7 @@ def _run_nodes(part: Part, tick: Callable[[], None], progress: Progress) -> bool
             return True
     beam_args = _beam_args(part)
     progress.loading()
+    warm.load()
     from pipelines.runners.local import LocalRunner
 
     runner = LocalRunner(

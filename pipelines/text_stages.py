@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
+from modules.hparams.text import TEXT_NETWORKS
+from pipelines.errors import nearest
 from pipelines.stage import Stage
 
 Positive = Annotated[int, Field(ge=1)]
@@ -46,6 +49,22 @@ class Lora(Stage):
     )
 
 
+def known(name: str, networks: Sequence[str], kind: str) -> str:
+    """A name that is known, or the dotted path of a function of the user's.
+
+    Raises:
+        ValueError: neither.
+    """
+    if name not in networks and "." not in name:
+        near = nearest(name, networks)
+        raise ValueError(f"there is no {kind} network {name!r}. {near} One of your own is module.function")
+    return name
+
+
+def _known_text_network(name: str) -> str:
+    return known(name, TEXT_NETWORKS, "text")
+
+
 _UNCASED = {"unicode": "nfd", "lowercase": True, "strip_accents": True}
 """Normalisation of BERT's uncased vocabularies, which MiniLM has too."""
 
@@ -54,9 +73,10 @@ class TextModel(Stage):
     """A network for texts, or pairs of texts where data.text_pair names the second."""
 
     family: Literal["text"] = "text"
-    name: Literal["ngrams", "cnn", "transformer"] = Field(
+    name: Annotated[str, AfterValidator(_known_text_network)] = Field(
         "ngrams",
-        description="ngrams: a bag of hashed word and character n-grams, hard to beat on short texts.",
+        description="ngrams (a bag of hashed word and character n-grams, hard to beat on short texts), cnn, "
+        "transformer, or module.function of your own.",
     )
     unicode: Literal["nfkc", "nfd", "none"] = Field("nfkc", description="Normalisation form.")
     lowercase: bool = True
@@ -113,8 +133,8 @@ class TextModel(Stage):
 
     @model_validator(mode="after")
     def _widths(self) -> TextModel:
-        if self.name == "cnn" and not self.width:
-            raise ValueError("model.width must be at least 1 for a cnn")
+        if self.name not in ("ngrams", "transformer") and not self.width:
+            raise ValueError("model.width must be at least 1 for a cnn or a network of your own")
         if self.name == "transformer" and self.weights == "none":
             head = self.heads * (2 if self.positions == "rotary" else 1)
             if not self.width or self.width % head:

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import difflib
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from pipelines.stage import ON_OFF, Stage
+
+OPTIMIZERS = (
+    "adadelta", "adafactor", "adagrad", "adam", "adamax", "adamw", "ftrl", "lamb", "lion", "muon", "nadam",
+    "rmsprop", "schedulefreeadamw", "sgd",
+)  # fmt: skip
+"""Keras's, by its classes' names; kept here, since an experiment is read without Keras."""
 
 
 class Schedule(Stage):
@@ -164,6 +171,9 @@ class Train(Stage):
     fused_normalization: bool = Field(
         True, description="Batch and layer normalisation in few passes in training, instead of Keras's dozen."
     )
+    fused_activations: bool = Field(
+        True, description="On a processor, large GELU and SiLU in one pass in training, by XLA."
+    )
     recompute: bool = Field(
         False, description="Activations are computed again in the backward pass: less memory, a third slower."
     )
@@ -219,3 +229,33 @@ class Train(Stage):
     quantize_aware: QuantizeAware | None = Field(
         None, description="Learn to lose little when the rewriter quantizes to int8."
     )
+
+    @field_validator("optimizer")
+    @classmethod
+    def _known(cls, name: str) -> str:
+        if name.lower() not in OPTIMIZERS:
+            close = difflib.get_close_matches(name.lower(), OPTIMIZERS, n=1, cutoff=0.6)
+            hint = f"did you mean {close[0]!r}?" if close else f"known: {', '.join(OPTIMIZERS)}"
+            raise ValueError(f"Keras has no optimizer {name!r}; {hint}")
+        return name
+
+    @model_validator(mode="after")
+    def _enough_for_all(self) -> Train:
+        parts = self.local_workers * self.accumulate_steps
+        if self.batch_size < parts:
+            raise ValueError(
+                f"train.batch_size {self.batch_size} is smaller than {self.local_workers} workers times "
+                f"{self.accumulate_steps} micro-batches"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _traced(self) -> Train:
+        if not self.profile:
+            return self
+        first, last = (int(step) for step in self.profile.split("-"))
+        if first >= last:
+            raise ValueError("train.profile must name a first and a later last step, such as 20-30")
+        if not self.tensorboard:
+            raise ValueError("train.profile needs train.tensorboard: true, whose folder holds the trace")
+        return self

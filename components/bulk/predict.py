@@ -38,6 +38,8 @@ class Job:
         signature: takes what the files hold.
         kind: of the files.
         column: with the text; empty for the only one, or `text`.
+        pair_column: with the second text of a pair; empty for single texts.
+        base: folder that names of files are relative to; workers have other working directories.
         output: folder for parts, bad records and reports.
         format: of the parts.
     """
@@ -46,6 +48,8 @@ class Job:
     signature: str
     kind: Kind
     column: str
+    pair_column: str
+    base: str
     output: str
     format: Format
 
@@ -102,7 +106,7 @@ class _Answer(beam.DoFn):
 
     def setup(self) -> None:
         self._runtime = runtimes.load_version(Path(self._job.model))
-        self._read = open_reader(self._job.kind, self._job.column)
+        self._read = open_reader(self._job.kind, self._job.column, self._job.pair_column)
 
     def process(self, group: Group) -> None:
         number, names = group
@@ -120,7 +124,7 @@ class _Answer(beam.DoFn):
     def _batches(self, name: str, report: Report, aside: _Aside) -> Iterator[Batch]:
         """A file's batches; where it cannot be read further, that is its last bad record."""
         try:
-            yield from self._read(Path(name))
+            yield from self._read(Path(self._job.base, name))
         except (DataError, OSError) as error:
             fields = (
                 [error.headline, error.place, error.remedy]

@@ -17,6 +17,7 @@ from components.errors import DataError
 from components.example_gen import check
 from components.example_gen.batch import Fault
 from components.example_gen.readers import images, tfrecord
+from components.serving import pairs
 
 BATCH = 64
 Item = tuple[int, bytes]
@@ -34,11 +35,11 @@ class Batch:
 Reader = Callable[[Path], Iterator[Batch]]
 
 
-def open_reader(kind: Kind, column: str = "") -> Reader:
-    """The reader of a kind of file; `column` is the one with the text."""
+def open_reader(kind: Kind, column: str = "", pair_column: str = "") -> Reader:
+    """The reader of a kind of file; `column` is the one with the text, `pair_column` with a pair's second."""
     readers: dict[Kind, Reader] = {
         "images": _images,
-        "texts": partial(_texts, column=column),
+        "texts": partial(_texts, column=column, pair_column=pair_column),
         "examples": _examples,
     }
     return readers[kind]
@@ -64,11 +65,11 @@ def _checked_examples(path: Path) -> Iterator[Item | Fault]:
         yield (number, record) if reason is None else Fault(number, reason, record)
 
 
-def _texts(path: Path, column: str) -> Iterator[Batch]:
-    yield from _batched(_cells(path, column))
+def _texts(path: Path, column: str, pair_column: str) -> Iterator[Batch]:
+    yield from _batched(_cells(path, column, pair_column))
 
 
-def _cells(path: Path, column: str) -> Iterator[Item | Fault]:
+def _cells(path: Path, column: str, pair_column: str) -> Iterator[Item | Fault]:
     """The text of each row; a row with another number of cells than the header is a fault."""
     number = 0
     try:
@@ -78,12 +79,14 @@ def _cells(path: Path, column: str) -> Iterator[Item | Fault]:
             rows = csv.reader(lines, delimiter="\t" if path.suffix.lower() == ".tsv" else ",", strict=True)
             header = next(rows, [])
             index = _column_index(header, column, path)
+            second = _column_index(header, pair_column, path) if pair_column else None
             for number, row in enumerate(rows):
                 if len(row) != len(header):
                     reason = f"a row should have {len(header)} cells; received {len(row)}"
                     yield Fault(number, reason, "\t".join(row).encode())
                 else:
-                    yield number, row[index].encode()
+                    text = row[index] if second is None else pairs.joined(row[index], row[second])
+                    yield number, text.encode()
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise DataError(
             f"A CSV file cannot be read: {error}",
@@ -103,7 +106,7 @@ def _column_index(header: list[str], column: str, path: Path) -> int:
         raise DataError(
             f"There is no column {wanted!r}",
             place=str(path),
-            remedy=f"Name the one with the text with --column: {', '.join(header)}.",
+            remedy=f"Name one with --column, or a pair's second with --pair-column: {', '.join(header)}.",
         )
     return header.index(wanted)
 

@@ -4,7 +4,8 @@
         server.port, server.rest_port, server.memory_mb()
 
 TensorFlow Serving's own binary where it is on the PATH, else the embedded
-server, which takes the same flags.
+server, which takes the same flags. That one is forked from a process that has
+imported it, so that validating does not begin with importing TensorFlow.
 """
 
 from __future__ import annotations
@@ -17,12 +18,14 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 import psutil
 
+from components import subprocesses
 from components.errors import ServableError
 from components.serving.client import ModelClient, ServerError
 from components.serving.servable import version_folder
@@ -52,7 +55,8 @@ class ModelServer:
         kind: which server it is.
         port: gRPC, on 127.0.0.1.
         rest_port: REST, on 127.0.0.1.
-        cold_load_s: from starting the process until the version was AVAILABLE.
+        cold_load_s: from starting the process until the version was AVAILABLE;
+            the embedded server's own imports are no part of it.
         pid: the server's.
     """
 
@@ -114,34 +118,68 @@ def serving(root: Path, *, seconds: float, embedded_only: bool = False) -> Itera
     port, rest_port = _free_ports()
     log = root.parent / "server.log"
     flags = [f"--model_name={MODEL}", f"--model_base_path={root}", f"--port={port}"]
+    process = _started(command, [*flags, f"--rest_api_port={rest_port}", *_FLAGS], log)
     began = time.monotonic()
-    with log.open("wb") as output:
-        process = subprocess.Popen(
-            [*_ends_with_us(), *command, *flags, f"--rest_api_port={rest_port}", *_FLAGS],
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=output,
-            env=_environment(),
-        )
     try:
         _wait(process, ModelClient("127.0.0.1", rest_port, timeout_s=5.0), began + seconds, log)
         yield ModelServer(kind, port, rest_port, time.monotonic() - began, process.pid)
     except Exception:
-        if _was_killed(process):
+        code = process.poll(_REAP_S)
+        if code in _FROM_OUTSIDE:
             # From None: else the error that it led to would be taken for the reason, and for the user's.
-            raise ServerKilledError(
-                f"the model server was ended from outside, by signal {-process.returncode}"
-            ) from None
+            raise ServerKilledError(f"the model server was ended from outside, by signal {-code}") from None
         raise
     finally:
-        _end(process)
+        process.terminate(_END_S)
 
 
-def _was_killed(process: subprocess.Popen[bytes]) -> bool:
-    """Whether the server has ended by a signal that programs do not give themselves."""
-    with contextlib.suppress(subprocess.TimeoutExpired):
-        process.wait(_REAP_S)
-    return process.returncode in _FROM_OUTSIDE
+class _Process(Protocol):
+    """A server's."""
+
+    @property
+    def pid(self) -> int: ...
+
+    def poll(self, timeout_s: float = 0.0) -> int | None:
+        """Its exit code, negative for a signal; None where it is still running after the time-out."""
+
+    def terminate(self, grace_s: float) -> None:
+        """Ends it and waits for that; by force after the grace time."""
+
+
+def _started(command: Sequence[str], flags: Sequence[str], log: Path) -> _Process:
+    with log.open("wb") as output:
+        if not command:
+            return subprocesses.start(embedded.serve, list(flags), output=output.fileno())
+        return _Popen(
+            subprocess.Popen(
+                [*_ends_with_us(), *command, *flags],
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+            )
+        )
+
+
+class _Popen:
+    """A program that was started."""
+
+    def __init__(self, process: subprocess.Popen[bytes]) -> None:
+        self._process = process
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def poll(self, timeout_s: float = 0.0) -> int | None:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(timeout_s)
+        return self._process.returncode
+
+    def terminate(self, grace_s: float) -> None:
+        self._process.terminate()
+        if self.poll(grace_s) is None:
+            self._process.kill()
+            self._process.wait()
 
 
 def _ends_with_us() -> list[str]:
@@ -156,17 +194,9 @@ def _ends_with_us() -> list[str]:
 
 
 def _command(embedded_only: bool) -> tuple[str, list[str]]:
+    """Which server, and the program; none for the embedded one."""
     binary = None if embedded_only else shutil.which(BINARY)
-    if binary:
-        return BINARY, [binary]
-    # Imported, not only named, so that the node's fingerprint covers the server's code.
-    return EMBEDDED, [sys.executable, "-m", embedded.__name__]
-
-
-def _environment() -> dict[str, str]:
-    """This process's, with our packages where it found them."""
-    own = str(Path(__file__).resolve().parents[2])
-    return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, [own, os.environ.get("PYTHONPATH")]))}
+    return (BINARY, [binary]) if binary else (EMBEDDED, [])
 
 
 def _free_ports() -> tuple[int, int]:
@@ -176,13 +206,14 @@ def _free_ports() -> tuple[int, int]:
         return first.getsockname()[1], second.getsockname()[1]
 
 
-def _wait(process: subprocess.Popen[bytes], client: ModelClient, deadline: float, log: Path) -> None:
+def _wait(process: _Process, client: ModelClient, deadline: float, log: Path) -> None:
     while True:
         state = _state(client)
         if state == "AVAILABLE":
             return
-        if process.poll() is not None:
-            raise _failed(f"the model server ended with code {process.returncode}", log)
+        code = process.poll()
+        if code is not None:
+            raise _failed(f"the model server ended with code {code}", log)
         if state == "END":
             raise _failed("the model server could not load it", log)
         if time.monotonic() > deadline:
@@ -202,12 +233,3 @@ def _failed(headline: str, log: Path) -> ServableError:
     wrong = [line for line in lines if "ERROR" in line or line.startswith("E")]
     last = (wrong or lines or ["its log is empty"])[-1]
     return ServableError(f"{headline}: {last[:500]}")
-
-
-def _end(process: subprocess.Popen[bytes]) -> None:
-    process.terminate()
-    try:
-        process.wait(_END_S)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()

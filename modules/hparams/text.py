@@ -1,4 +1,4 @@
-"""What preprocessing and training of texts are told."""
+"""What preprocessing and training of texts are told, and which networks there are."""
 
 from __future__ import annotations
 
@@ -8,6 +8,9 @@ from typing import Any, Self
 
 from modules.hparams.reading import with_tuples
 from modules.hparams.train import TrainHparams
+
+TEXT_NETWORKS = ("cnn", "ngrams", "transformer")
+"""Networks for texts, by name."""
 
 
 @dataclass(frozen=True)

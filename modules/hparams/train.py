@@ -106,6 +106,7 @@ class TrainHparams:
     precision: str = "auto"
     xla: str = "auto"
     fused_normalization: bool = True
+    fused_activations: bool = True
     recompute: bool = False
     strategy: str = "auto"
     local_workers: int = 1

@@ -15,6 +15,7 @@ import tensorflow as tf
 import tensorflow_transform as tft
 
 from modules import contract
+from modules.class_labels import class_ids
 from modules.hparams.image import ImageInputHparams
 from modules.image.decode import decode_image
 
@@ -39,9 +40,7 @@ def preprocessing_fn(inputs: dict[str, tf.Tensor], custom_config: dict[str, Any]
     rows = tf.shape(encoded)[0]
     return {
         hparams.image_feature: encoded,
-        hparams.label_feature: tft.compute_and_apply_vocabulary(
-            label, default_value=-1, vocab_filename=contract.LABEL_VOCABULARY
-        ),
+        hparams.label_feature: class_ids(label),
         contract.IMAGE_MEAN: _constant_feature(mean, rows),
         contract.IMAGE_VARIANCE: _constant_feature(variance, rows),
     }

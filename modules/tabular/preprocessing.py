@@ -16,6 +16,7 @@ import tensorflow as tf
 import tensorflow_transform as tft
 
 from modules import contract
+from modules.class_labels import class_ids
 from modules.errors import TrainingError
 from modules.hparams.tabular import REGRESSION, TabularInputHparams
 from modules.tabular import columns
@@ -131,8 +132,7 @@ def _cross_part(value: tf.Tensor) -> tf.Tensor:
 def _label(value: Any, hparams: TabularInputHparams) -> dict[str, tf.Tensor]:
     flat = _flat(value)
     text = flat if flat.dtype == tf.string else tf.strings.as_string(flat)
-    ids = tft.compute_and_apply_vocabulary(text, default_value=-1, vocab_filename=contract.LABEL_VOCABULARY)
-    return {hparams.label_feature: ids}
+    return {hparams.label_feature: class_ids(text)}
 
 
 def _target(value: Any, hparams: TabularInputHparams) -> dict[str, tf.Tensor]:

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import keras
 from keras import ops
 
+from modules import user_code
 from modules.errors import TrainingError
 from modules.hparams.text import TextHparams
 from modules.text import layers
@@ -78,23 +79,18 @@ def build(
         TrainingError: there is no model of that name.
     """
     model = hparams.model
-    if model.name not in MODELS:
-        raise TrainingError(
-            f"There is no text model {model.name!r}",
-            place="model.name",
-            remedy=f"Known models: {', '.join(sorted(MODELS))}.",
-        )
+    network = _network(model.name)
     inputs = keras.Input((None,), name="tokens")
     padding = vocabulary.specials.padding
     parts = _Parts(hparams, vocabulary, shape or shape_of(hparams), class_count)
     if model.chunk is None or model.name == "ngrams":
-        logits = MODELS[model.name](inputs, parts)
+        logits = network(inputs, parts)
     else:
         chunks = layers.Chunks(model.chunk.tokens, model.chunk.overlap, padding, name="chunks")(inputs)
         pool = layers.PoolChunks(model.chunk.pooling, padding, name="pool_chunks")
-        logits = pool([MODELS[model.name](chunks, parts), chunks, inputs])
+        logits = pool([network(chunks, parts), chunks, inputs])
     scores = keras.layers.Activation("softmax", dtype="float32", name="scores")(logits)
-    return keras.Model(inputs, scores, name=model.name)
+    return keras.Model(inputs, scores, name=model.name.rpartition(".")[2])
 
 
 @dataclass(frozen=True)
@@ -103,6 +99,58 @@ class _Parts:
     vocabulary: Vocabulary
     shape: Shape
     class_count: int
+
+
+Network = Callable[[keras.KerasTensor, _Parts], keras.KerasTensor]
+
+
+def _network(name: str) -> Network:
+    if name in MODELS:
+        return MODELS[name]
+    if "." in name:
+        own = user_code.function(name, "model.name")
+        return lambda ids, parts: own(Parts(ids, parts), parts.class_count)
+    raise TrainingError(
+        f"There is no text model {name!r}",
+        place="model.name",
+        remedy=f"Known models: {', '.join(sorted(MODELS))}; one of your own is named as module.function.",
+    )
+
+
+class Parts:
+    """What a network of the user's own is given: a text's tokens, embedded, and which of them are real.
+
+    Attributes:
+        hparams: the experiment's `model:` settings.
+        real: (B, L) 1 for tokens, 0 for padding.
+    """
+
+    def __init__(self, ids: keras.KerasTensor, parts: _Parts) -> None:
+        self.hparams = parts.hparams.model
+        self.real = layers.RealTokens(parts.vocabulary.specials.padding, name="real")(ids)
+        self._ids, self._parts = ids, parts
+
+    def embedded(self) -> keras.KerasTensor:
+        """The tokens' embeddings, (B, L, model.width), 0 where there is padding."""
+        return embedded(self._ids, self._parts) * ops.expand_dims(self.real, -1)
+
+    def pooled(self, x: keras.KerasTensor) -> keras.KerasTensor:
+        """(B, L, D) to (B, D) over real tokens, as `model.pooling` says."""
+        pooled: keras.KerasTensor = layers.PoolTokens(self.hparams.pooling, name="pool")([x, self.real])
+        return pooled
+
+
+def embedded(ids: keras.KerasTensor, parts: _Parts) -> keras.KerasTensor:
+    """(B, L) ids to (B, L, width), which know nothing of their places."""
+    embedding = layers.TokenEmbedding(
+        parts.vocabulary.size,
+        parts.hparams.model.width,
+        types=parts.shape.types,
+        separator=parts.vocabulary.specials.separator,
+        dropout=parts.hparams.model.dropout,
+        name=EMBEDDING,
+    )
+    return embedding(ids)
 
 
 def ngrams(ids: keras.KerasTensor, parts: _Parts) -> keras.KerasTensor:
@@ -120,16 +168,8 @@ def cnn(ids: keras.KerasTensor, parts: _Parts) -> keras.KerasTensor:
     """Convolutions of several widths, of each filter the maximum over time (Kim, 2014, arXiv:1408.5882)."""
     model, vocabulary = parts.hparams.model, parts.vocabulary
     real = layers.RealTokens(vocabulary.specials.padding, name="real")(ids)
-    embedding = layers.TokenEmbedding(
-        vocabulary.size,
-        model.width,
-        types=parts.shape.types,
-        separator=vocabulary.specials.separator,
-        dropout=model.dropout,
-        name=EMBEDDING,
-    )
     # Padding is silent, so that a filter at the end of a text sees the same however long the batch is.
-    x = embedding(ids) * ops.expand_dims(real, -1)
+    x = embedded(ids, parts) * ops.expand_dims(real, -1)
     pooled = [
         layers.PoolTokens("max", name=f"pool{size}")(
             [
@@ -204,7 +244,7 @@ def encoder_of(model: keras.Model) -> list[keras.layers.Layer]:
     return [names["real"], names[EMBEDDING], *blocks, *last]
 
 
-MODELS: dict[str, Callable[[keras.KerasTensor, _Parts], keras.KerasTensor]] = {
+MODELS: dict[str, Network] = {
     "ngrams": ngrams,
     "cnn": cnn,
     "transformer": transformer,

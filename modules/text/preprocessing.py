@@ -11,7 +11,7 @@ from typing import Any
 import tensorflow as tf
 import tensorflow_transform as tft
 
-from modules import contract
+from modules.class_labels import class_ids
 from modules.hparams.text import TextInputHparams
 from modules.text import tokens, vocabulary
 from modules.text.wordpiece import Lookup
@@ -78,4 +78,4 @@ def _lookup(
 def _label(value: Any) -> tf.Tensor:
     flat = tf.reshape(value if isinstance(value, tf.Tensor) else value.values, [-1])
     text = flat if flat.dtype == tf.string else tf.strings.as_string(flat)
-    return tft.compute_and_apply_vocabulary(text, default_value=-1, vocab_filename=contract.LABEL_VOCABULARY)
+    return class_ids(text)

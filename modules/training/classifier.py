@@ -20,7 +20,7 @@ import keras
 import tensorflow as tf
 import tensorflow_transform as tft
 
-from modules import contract, export, input_pipeline
+from modules import class_labels, contract, export, input_pipeline
 from modules.hparams.train import TrainHparams
 from modules.training import hosts, identity, precision_trial, splits, transfer, warm, workers
 from modules.training.checkpoints import CheckpointStore, collect
@@ -118,11 +118,13 @@ class Job:
         train: hyperparameters.
         state_root: folder for checkpoints; empty for none.
         make_task: from Transform's output to the task.
+        small: whether a step is a matter of milliseconds, as `session.prepare` takes it.
     """
 
     train: TrainHparams
     state_root: str
     make_task: Callable[[tft.TFTransformOutput], Task]
+    small: bool = False
 
 
 @dataclass(frozen=True)
@@ -164,7 +166,7 @@ def run(fn_args: FnArgs, run_fn: str, job: Job) -> None:
         workers.run(run_fn, fn_args, job.train)
         return
     hosts.announce(run_fn, fn_args, os.environ)
-    session = prepare(job.train)
+    session = prepare(job.train, small=job.small)
     board_folder = fn_args.model_run_dir if job.train.tensorboard else ""
     done = fit(fn_args, job, session, board_folder=board_folder)
     if session.is_chief:
@@ -195,11 +197,24 @@ def fit(
     Raises:
         TrainingError: see `run`.
     """
-    train = job.train
     transform = tft.TFTransformOutput(fn_args.transform_graph_path)
     task = job.make_task(transform)
-    names = [] if task.regression else _class_names(transform)
-    sources = _sources(fn_args, transform, task, names)
+    classes = class_labels.Classes([], None) if task.regression else class_labels.read(transform)
+    sources = _sources(fn_args, transform, task, classes)
+    with splits.explained(classes.names):
+        return _fitted(fn_args, job, session, task, sources, board_folder, echo)
+
+
+def _fitted(
+    fn_args: FnArgs,
+    job: Job,
+    session: Session,
+    task: Task,
+    sources: splits.Sources,
+    board_folder: str,
+    echo: Callable[[str], None],
+) -> Fitted:
+    train, names = job.train, sources.class_names
     loaded = splits.load(sources, train, augment=task.augment, work_folder=job.state_root)
     session = _settled(session, task, names, loaded)
     with session.scope():
@@ -248,12 +263,8 @@ def _settled(session: Session, task: Task, names: Sequence[str], loaded: splits.
     return precision_trial.settle(session, lambda: task.build(len(names)), inputs, steps)
 
 
-def _class_names(transform: tft.TFTransformOutput) -> list[str]:
-    return [name.decode() for name in transform.vocabulary_by_name(contract.LABEL_VOCABULARY)]
-
-
 def _sources(
-    fn_args: FnArgs, transform: tft.TFTransformOutput, task: Task, names: Sequence[str]
+    fn_args: FnArgs, transform: tft.TFTransformOutput, task: Task, classes: class_labels.Classes
 ) -> splits.Sources:
     spec = transform.transformed_feature_spec()
     return splits.Sources(
@@ -261,7 +272,8 @@ def _sources(
         validation=fn_args.eval_files,
         features={name: spec[name] for name in task.features},
         label=(task.label, spec[task.label]),
-        class_names=names,
+        class_names=classes.names,
+        class_counts=classes.counts,
         to_input=task.to_input,
         to_training=task.to_training,
         batching=task.batching,

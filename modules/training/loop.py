@@ -22,7 +22,7 @@ import tensorflow as tf
 
 from modules.errors import TrainingError
 from modules.input_pipeline import TrainingStream
-from modules.training import assembly, devices, fused_norm, optimizers
+from modules.training import assembly, devices, fused_activations, fused_norm, optimizers
 from modules.training.boards import Board, Trace
 from modules.training.checkpoints import CheckpointStore
 from modules.training.extensions import Extension, Extensions
@@ -85,6 +85,7 @@ def fit(
     with contextlib.ExitStack() as stack:
         stack.enter_context(recomputed(model, enabled=session.hparams.recompute))
         stack.enter_context(fused_norm.fused(model, enabled=session.hparams.fused_normalization))
+        stack.enter_context(fused_activations.fused(enabled=session.hparams.fused_activations))
         stack.enter_context(added.around(model))
         flag = stack.enter_context(TerminationFlag())
         board = Board(board_folder if session.is_chief else "", histograms_every=session.hparams.histograms)

@@ -17,7 +17,8 @@ from dataclasses import replace
 import keras
 import tensorflow as tf
 
-from modules.training import precision, seeds
+from modules.hparams.train import TrainHparams
+from modules.training import fused_activations, fused_norm, precision, seeds
 from modules.training.precision import BFLOAT16, FLOAT32, PrecisionChoice
 from modules.training.session import Session
 
@@ -28,6 +29,9 @@ _WORTH_IT = 1.1
 _HOPED_SAVING = 0.3
 # Making, tracing and timing the second model takes as long as the first, and somewhat more.
 _COST_OF_SECOND = 1.5
+# A small step takes 5 ms: with luck so many take a second and a half less, which making two models costs.
+_FEW_SMALL_STEPS = 1000
+TOO_SHORT = "too short a training to win back trying bfloat16"
 
 
 def settle(session: Session, build: Callable[[], keras.Model], inputs: tf.Tensor, steps: int) -> Session:
@@ -43,22 +47,31 @@ def settle(session: Session, build: Callable[[], keras.Model], inputs: tf.Tensor
     """
     if not session.precision.tentative:
         return session
-    choice = _tried(session.precision, build, inputs, steps)
+    if session.small and steps < _FEW_SMALL_STEPS:
+        return replace(session, precision=PrecisionChoice(FLOAT32, TOO_SHORT))
+    before = session.precision
+    if not before.probed:
+        before = precision.choose(session.hparams.precision, deterministic=False)
+    choice = _tried(before, build, inputs, steps, session.hparams) if before.tentative else before
     keras.utils.clear_session(free_memory=False)
     seeds.set_all(session.hparams.seed, deterministic=session.hparams.deterministic)
     return replace(session, precision=choice)
 
 
 def _tried(
-    before: PrecisionChoice, build: Callable[[], keras.Model], inputs: tf.Tensor, steps: int
+    before: PrecisionChoice,
+    build: Callable[[], keras.Model],
+    inputs: tf.Tensor,
+    steps: int,
+    hparams: TrainHparams,
 ) -> PrecisionChoice:
     began = time.perf_counter()
-    plain = _gradients(FLOAT32, build, inputs)
+    plain = _gradients(FLOAT32, build, inputs, hparams)
     cost_s = time.perf_counter() - began
     plain_s = _seconds(plain)
     if steps * plain_s * _HOPED_SAVING < cost_s * _COST_OF_SECOND:
-        return PrecisionChoice(FLOAT32, "too short a training to win back trying bfloat16")
-    best = _best_of_turns([plain, _gradients(BFLOAT16, build, inputs)])
+        return PrecisionChoice(FLOAT32, TOO_SHORT)
+    best = _best_of_turns([plain, _gradients(BFLOAT16, build, inputs, hparams)])
     policy = BFLOAT16 if best[0] >= _WORTH_IT * best[1] else FLOAT32
     return PrecisionChoice(
         policy,
@@ -67,8 +80,10 @@ def _tried(
     )
 
 
-def _gradients(policy: str, build: Callable[[], keras.Model], inputs: tf.Tensor) -> Callable[[], tf.Tensor]:
-    """A model's forward and backward pass, compiled and run once."""
+def _gradients(
+    policy: str, build: Callable[[], keras.Model], inputs: tf.Tensor, hparams: TrainHparams
+) -> Callable[[], tf.Tensor]:
+    """A model's forward and backward pass in the forms that the loop uses, traced and run once."""
     with precision.policy(policy):
         model = build()
 
@@ -81,7 +96,11 @@ def _gradients(policy: str, build: Callable[[], keras.Model], inputs: tf.Tensor)
         dense = [tf.convert_to_tensor(grad) for grad in grads if grad is not None]
         return loss + tf.add_n([tf.reduce_sum(tf.cast(grad, tf.float32)) for grad in dense])
 
-    run()
+    with (
+        fused_norm.fused(model, enabled=hparams.fused_normalization),
+        fused_activations.fused(enabled=hparams.fused_activations),
+    ):
+        run()
     return run
 
 

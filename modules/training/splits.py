@@ -10,7 +10,8 @@ shuffled and made into the model's input in parallel behind that.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import contextlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,6 +26,7 @@ from modules.training import caching
 ToInput = Callable[[dict[str, tf.Tensor]], tf.Tensor]
 ToTraining = Callable[[dict[str, tf.Tensor], tf.Tensor], tf.Tensor]
 
+_UNKNOWN = "an example has a label without a class"
 _SHUFFLE_BYTES = 1 << 30
 _LEAST_SHUFFLED = 1_000
 
@@ -39,6 +41,8 @@ class Sources:
         features: parse specifications of the features that make an example.
         label: name and parse specification of the class id, or for a regression of the number.
         class_names: by id; none for a regression.
+        class_counts: training examples of each class, as Transform counted them; None to
+            count them here.
         to_input: features of one example to the model's input.
         to_training: the same with a seed (2,) int64, where what is random must come
             before the input is made (a random part of a picture); None else.
@@ -51,6 +55,7 @@ class Sources:
     label: tuple[str, Any]
     class_names: Sequence[str]
     to_input: ToInput
+    class_counts: Sequence[int] | None = None
     to_training: ToTraining | None = None
     batching: input_pipeline.Batching = input_pipeline.plain_batches
 
@@ -79,7 +84,9 @@ class Loaded:
 def load(
     sources: Sources, train: TrainHparams, *, augment: input_pipeline.Augment | None, work_folder: str
 ) -> Loaded:
-    """Counts both splits, decides about the cache and fills it.
+    """Checks and counts both splits, decides about the cache and fills it.
+
+    A training split that Transform has counted is not read for that once more.
 
     Args:
         sources: see `Sources`.
@@ -91,7 +98,12 @@ def load(
         TrainingError: a split is empty, or has a label that the training split has not.
     """
     count = count_classes if sources.class_names else count_numbers
-    counts = count(_labels(sources, sources.train), "train", sources.class_names)
+    known = sources.class_counts
+    counts = (
+        count(_labels(sources, sources.train), "train", sources.class_names) if known is None else [*known]
+    )
+    if not sum(counts):
+        raise _empty("train")
     held_out = count(_labels(sources, sources.validation), "validation", sources.class_names)
     made = _made(sources, sources.validation)
     item_bytes = caching.element_bytes(made.element_spec)
@@ -159,10 +171,16 @@ def _encoded(sources: Sources, patterns: Sequence[str]) -> tf.data.Dataset:
     def pair(example: dict[str, tf.Tensor]) -> tuple[dict[str, tf.Tensor], tf.Tensor]:
         label = tf.reshape(example[name], [])
         if sources.class_names:
-            label = tf.one_hot(label, len(sources.class_names))
+            label = _one_hot(label, len(sources.class_names))
         return {key: example[key] for key in sources.features}, label
 
     return parsed.map(pair, num_parallel_calls=input_pipeline.AUTOTUNE)
+
+
+def _one_hot(label: tf.Tensor, classes: int) -> tf.Tensor:
+    known = tf.logical_and(label >= 0, label < classes)
+    with tf.control_dependencies([tf.debugging.Assert(known, [_UNKNOWN, label])]):
+        return tf.one_hot(label, classes)
 
 
 def _made(sources: Sources, patterns: Sequence[str]) -> tf.data.Dataset:
@@ -189,10 +207,8 @@ def count_classes(labels: tf.data.Dataset, split: str, class_names: Sequence[str
     for ids in labels.batch(4096).as_numpy_iterator():
         unknown = (ids < 0) | (ids >= len(class_names))
         if unknown.any():
-            raise TrainingError(
-                f"The {split} split has a label that the training split has not",
-                place=f"split {split}, example {int(counts.sum()) + int(np.argmax(unknown))}",
-                remedy=f"Classes seen in training: {', '.join(class_names)}. Correct the label, or add data.",
+            raise _unknown(
+                f"split {split}, example {int(counts.sum()) + int(np.argmax(unknown))}", class_names
             )
         counts += np.bincount(ids, minlength=len(class_names))
     if not counts.sum():
@@ -219,6 +235,29 @@ def count_numbers(labels: tf.data.Dataset, split: str, class_names: Sequence[str
     if not count:
         raise _empty(split)
     return [count]
+
+
+@contextlib.contextmanager
+def explained(class_names: Sequence[str]) -> Iterator[None]:
+    """Says which split is wrong where an example without a class comes up while training.
+
+    Raises:
+        TrainingError: a label outside of the classes that Transform counted.
+    """
+    try:
+        yield
+    except tf.errors.InvalidArgumentError as error:
+        if _UNKNOWN not in str(error):
+            raise
+        raise _unknown("split train", class_names) from error
+
+
+def _unknown(place: str, class_names: Sequence[str]) -> TrainingError:
+    return TrainingError(
+        "An example has a label that is no class of the training split",
+        place=place,
+        remedy=f"Classes seen in training: {', '.join(class_names)}. Correct the label, or add data.",
+    )
 
 
 def _empty(split: str) -> TrainingError:

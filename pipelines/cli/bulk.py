@@ -36,6 +36,7 @@ from pipelines.workspace import Workspace
     help="Of the output: JSON Lines, or gzipped TFRecords of Examples.",
 )
 @click.option("--column", default="", help="Column of a CSV file that holds the text.")
+@click.option("--pair-column", default="", help="Column with the second text, where the model takes pairs.")
 @click.option("--signature", default="", help="Signature to call; by default the one that takes such files.")
 @click.option(
     "--on-bad",
@@ -105,6 +106,7 @@ def _run(
         output=folder,
         format=settings["output_format"],
         column=settings["column"],
+        pair_column=settings["pair_column"],
         signature=settings["signature"],
         on_bad=settings["on_bad"],
         max_bad_fraction=settings["max_bad_fraction"],

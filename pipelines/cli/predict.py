@@ -14,6 +14,7 @@ from rich import box
 from rich.table import Table
 
 from components.example_gen import origins
+from components.serving import pairs
 from components.serving.client import ModelClient, ServerError
 from modules import contract
 from pipelines.cli import names
@@ -37,7 +38,7 @@ class _Kind:
 
     name: str
     signature: str
-    read: Callable[[Path, str], list[_Row]]
+    read: Callable[[Path, Sequence[str]], list[_Row]]
 
 
 class ServerFailedError(HeadraceError):
@@ -55,9 +56,17 @@ class ServerFailedError(HeadraceError):
 @click.option(
     "--column", default="", help="Column of a CSV file that holds the text; not needed for one column."
 )
+@click.option("--pair-column", default="", help="Column with the second text, where the model takes pairs.")
 @output_option
 def command(
-    model: str, files: tuple[Path, ...], host: str, rest_port: int, signature: str, column: str, output: str
+    model: str,
+    files: tuple[Path, ...],
+    host: str,
+    rest_port: int,
+    signature: str,
+    column: str,
+    pair_column: str,
+    output: str,
 ) -> None:
     """Send FILEs to MODEL on a running server, and print what it says.
 
@@ -70,8 +79,9 @@ def command(
     examples (.tfrecord, also .gz), all of one kind.
     """
     kind = _kind_of(files)
+    columns = (column, pair_column)
     rows = [
-        replace(row, origin=origins.told(row.origin)) for path in files for row in _read(kind, path, column)
+        replace(row, origin=origins.told(row.origin)) for path in files for row in _read(kind, path, columns)
     ]
     client = ModelClient(host, rest_port)
     try:
@@ -116,9 +126,9 @@ def _suffix(path: Path) -> str:
     return Path(path.stem).suffix.lower() if path.suffix.lower() == ".gz" else path.suffix.lower()
 
 
-def _read(kind: _Kind, path: Path, column: str) -> list[_Row]:
+def _read(kind: _Kind, path: Path, columns: Sequence[str]) -> list[_Row]:
     try:
-        rows = kind.read(path, column)
+        rows = kind.read(path, columns)
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(
             f"A file cannot be read: {error}", place=str(path), remedy="Name a readable file."
@@ -128,30 +138,40 @@ def _read(kind: _Kind, path: Path, column: str) -> list[_Row]:
     return rows
 
 
-def _read_image(path: Path, _: str) -> list[_Row]:
+def _read_image(path: Path, _: Sequence[str]) -> list[_Row]:
     return [_Row(str(path), path.read_bytes())]
 
 
-def _read_lines(path: Path, _: str) -> list[_Row]:
+def _read_lines(path: Path, _: Sequence[str]) -> list[_Row]:
     lines = path.read_text(encoding="utf-8").splitlines()
     return [_Row(line, line.encode()) for line in lines if line.strip()]
 
 
-def _read_csv(path: Path, column: str) -> list[_Row]:
+def _read_csv(path: Path, columns: Sequence[str]) -> list[_Row]:
+    """One text a row, or two, joined, where a second column is named."""
+    column, pair_column = columns
     with path.open(encoding="utf-8", newline="") as file:
         reader = csv.DictReader(file)
         names = reader.fieldnames or []
         name = column or (names[0] if len(names) == 1 else "text")
-        if name not in names:
-            raise InputError(
-                f"There is no column {name!r}",
-                place=str(path),
-                remedy=f"Name one with --column. {nearest(name, names)}",
-            )
-        return [_Row(record[name] or "", (record[name] or "").encode()) for record in reader]
+        _check_column(path, name, names, "--column")
+        if not pair_column:
+            return [_Row(record[name] or "", (record[name] or "").encode()) for record in reader]
+        _check_column(path, pair_column, names, "--pair-column")
+        found = [pairs.joined(record[name] or "", record[pair_column] or "") for record in reader]
+        return [_Row(text, text.encode()) for text in found]
 
 
-def _read_examples(path: Path, _: str) -> list[_Row]:
+def _check_column(path: Path, name: str, names: Sequence[str], option: str) -> None:
+    if name not in names:
+        raise InputError(
+            f"There is no column {name!r}",
+            place=str(path),
+            remedy=f"Name one with {option}. {nearest(name, names)}",
+        )
+
+
+def _read_examples(path: Path, _: Sequence[str]) -> list[_Row]:
     import tensorflow as tf
 
     compression = "GZIP" if path.suffix == ".gz" else ""

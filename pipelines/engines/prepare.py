@@ -15,11 +15,10 @@ from pathlib import Path
 import psutil
 
 from pipelines.beam_stage import Beam
-from pipelines.engines import flink, options, package, sizing
+from pipelines.engines import answers, flink, options, package, sizing
 from pipelines.engines.flink import Host
 from pipelines.errors import EngineError
 
-_CONNECT_S = 10.0
 _LOOPBACK = ("localhost", "127.0.0.1", "[::1]", "0.0.0.0")
 FOLDER = ".beam-workers"
 """Below a workspace: what workers get, and a file by which they tell that they see it."""
@@ -45,11 +44,15 @@ def prepare(settings: Beam, folder: Path, user_modules: Sequence[str], size: int
     _check_folder(settings, folder)
     sizing.check_space(folder, size)
     cluster = _cluster(settings)
+    if settings.job_endpoint is not None:
+        answers.check_job_server(settings.job_endpoint)
     _check_pool(settings)
-    jar = _job_server(settings, cluster)
+    jar = "" if settings.job_endpoint is not None else _job_server(settings, cluster)
     workers = sizing.workers_per_host(settings, cluster)
     if cluster is not None:
         sizing.check_memory(settings, cluster.hosts, workers)
+    elif _here(settings):
+        sizing.check_memory(settings, _this_host(), workers)
     return options.of(
         settings,
         options.Job(
@@ -69,12 +72,12 @@ def _on_this_machine(settings: Beam, size: int | None) -> list[str]:
     count = 0 if settings.parallelism == "auto" else settings.parallelism
     if count:
         _check_pool(settings)
-        memory_mb = psutil.virtual_memory().total >> 20
-        sizing.check_memory(settings, {"localhost": Host(1, count, memory_mb, 0)}, count)
+        sizing.check_memory(settings, _this_host(), count, "beam.parallelism")
     return options.of(settings, options.Job(parallelism=count, shards=sizing.shards(settings, size)))
 
 
-_START_JOB_SERVER = "Start it, or name one that runs; without beam.job_endpoint one is started for each job."
+def _this_host() -> dict[str, Host]:
+    return {"localhost": Host(1, 0, psutil.virtual_memory().total >> 20, 0)}
 
 
 def _check_folder(settings: Beam, folder: Path) -> None:
@@ -97,10 +100,7 @@ def _cluster(settings: Beam) -> flink.Cluster | None:
 
 
 def _job_server(settings: Beam, cluster: flink.Cluster | None) -> str:
-    """The jar of the job server that each job starts, as a local path; empty where one runs already."""
-    if settings.job_endpoint is not None:
-        _check_listening(settings.job_endpoint, "job server", "beam.job_endpoint", _START_JOB_SERVER)
-        return ""
+    """The jar of the job server that each job starts, as a local path."""
     if shutil.which("java") is None:
         raise EngineError(
             "Beam's job server needs Java, and there is none on this machine",
@@ -139,29 +139,20 @@ def _fetched(jar: str | None, target: str) -> str:
 
 def _check_pool(settings: Beam) -> None:
     """A pool on loopback can be looked at from here only where the engine is on this machine too."""
-    engine = settings.job_endpoint or (settings.address or "").partition("://")[2]
     local = _host(settings.pool) in _LOOPBACK
-    here = settings.runner == "local" or _host(engine.partition("/")[0]) in _LOOPBACK
+    here = settings.runner == "local" or _here(settings)
     if settings.workers == "pool" and (here or not local):
-        port = settings.pool.rpartition(":")[2]
-        remedy = f"Start it beside each task manager: python -m components.beam_pool --port {port}."
-        _check_listening(settings.pool, "pool of Beam workers", "beam.pool", remedy)
+        answers.check_pool(settings.pool)
+
+
+def _here(settings: Beam) -> bool:
+    """Whether the engine is on this machine."""
+    engine = settings.job_endpoint or (settings.address or "").partition("://")[2]
+    return _host(engine.partition("/")[0]) in _LOOPBACK
 
 
 def _host(address: str) -> str:
     return address.rpartition(":")[0] or address
-
-
-def _check_listening(address: str, what: str, place: str, remedy: str) -> None:
-    import grpc
-
-    with grpc.insecure_channel(address) as channel:
-        try:
-            grpc.channel_ready_future(channel).result(timeout=_CONNECT_S)
-        except grpc.FutureTimeoutError as error:
-            raise EngineError(
-                f"The {what} cannot be reached", place=f"{place}: {address}", remedy=remedy
-            ) from error
 
 
 def _markers(settings: Beam, folder: Path) -> list[Path]:

@@ -1,6 +1,6 @@
 """How wide a job is made, from the size of what it reads; and whether it fits.
 
-size = input_bytes(experiment)
+size = size_of("data/")
 shards(settings, size), parallelism(settings, size, cluster)
 """
 
@@ -76,13 +76,16 @@ def workers_per_host(settings: Beam, cluster: Cluster | None) -> int:
     return cluster.slots_per_task_manager if cluster else 1
 
 
-def check_memory(settings: Beam, hosts: Mapping[str, Host], workers: int) -> None:
+def check_memory(
+    settings: Beam, hosts: Mapping[str, Host], workers: int, setting: str = "beam.workers_per_host"
+) -> None:
     """That each host has room for its workers.
 
     Args:
         settings: of the experiment.
         hosts: address -> what is there.
         workers: beside each task manager.
+        setting: that their number comes from.
 
     Raises:
         EngineError: one has not.
@@ -94,8 +97,8 @@ def check_memory(settings: Beam, hosts: Mapping[str, Host], workers: int) -> Non
             raise EngineError(
                 f"The job would not fit: {count} Python workers of {settings.worker_memory_mb} MiB and task "
                 f"managers of {host.process_mb} MiB need {needed} MiB, and the host has {host.memory_mb}",
-                place=f"beam.workers_per_host, host {address}",
-                remedy="Lower beam.workers_per_host or beam.worker_memory_mb, or use more hosts.",
+                place=f"{setting}, host {address}",
+                remedy=f"Lower {setting} or beam.worker_memory_mb, or use more hosts.",
             )
 
 
@@ -105,7 +108,8 @@ def check_space(folder: Path, size: int | None) -> None:
     Raises:
         EngineError: it has not.
     """
-    free = shutil.disk_usage(folder).free
+    there = next(parent for parent in (folder.absolute(), *folder.absolute().parents) if parent.exists())
+    free = shutil.disk_usage(there).free
     if size is not None and SPACE * size > free:
         raise EngineError(
             f"The job would not fit: {SPACE} times {size >> 20} MiB of input are written, "

@@ -15,6 +15,8 @@ import traceback
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
+from components import heap
+
 _PR_SET_PDEATHSIG = 1
 
 
@@ -38,6 +40,7 @@ def fork(work: Callable[[], bool], log: Path, *, dies_with_parent: bool = True) 
         if dies_with_parent:
             _die_with_parent()
         redirect_output(log)
+        heap.settle()
         code = 0 if work() else 1
     except BaseException:
         with contextlib.suppress(OSError):

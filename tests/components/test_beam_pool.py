@@ -8,7 +8,9 @@ import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
+import grpc
 import pytest
+from apache_beam.portability.api import beam_fn_api_pb2, beam_fn_api_pb2_grpc
 
 from components import beam_boot, beam_pool
 from components.errors import EngineError
@@ -57,3 +59,18 @@ def test_a_worker_that_does_not_see_the_folder(settings: Beam) -> None:
     error = fails(settings, markers=(Path("/not/on/this/host/seen"),))
     assert error.headline == "A Beam worker does not see the folder that the job's files lie in"
     assert error.place.endswith(": /not/on/this/host")
+
+
+def test_a_runner_that_waits_long_for_a_worker_keeps_its_connection() -> None:
+    """On a busy host a worker may come after minutes, in which a runner pings; Beam's does every 20 s."""
+    pool, server, port = beam_pool.serve(0, preloaded=["apache_beam.runners.worker.sdk_worker_main"])
+    pings = [("grpc.keepalive_time_ms", 200), ("grpc.http2.max_pings_without_data", 0)]
+    with grpc.insecure_channel(f"localhost:{port}", options=pings) as channel:
+        stub = beam_fn_api_pb2_grpc.BeamFnExternalWorkerPoolStub(channel)
+        with pool._lock:
+            answer = stub.StartWorker.future(beam_fn_api_pb2.StartWorkerRequest(worker_id="late"))
+            with pytest.raises(grpc.FutureTimeoutError):
+                answer.result(timeout=3)
+        assert answer.result(timeout=60).error == ""
+    pool.close()
+    server.stop(grace=None)

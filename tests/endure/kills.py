@@ -12,11 +12,12 @@ import shutil
 import sys
 import tempfile
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.conftest import WarmCommands
-from tests.endure import processes, state
+from tests.endure import collecting, processes, state
 
 SETTINGS = {
     "train.epochs": 3,
@@ -25,22 +26,23 @@ SETTINGS = {
     "rewrite.candidates": "[frozen]",
     "evaluation.min_accuracy": 0.2,
 }
-NODES = {
-    "ExampleGen": 1.0,
-    "StatisticsGen": 4.0,
-    "SchemaGen": 0.3,
-    "ExampleValidator": 0.3,
-    "DataGate": 0.3,
-    "Transform": 10.0,
-    "Trainer": 10.0,
-    "Rewriter": 15.0,
-    "Evaluator": 10.0,
-    "InfraValidator": 12.0,
-    "Pusher": 1.0,
-}
-"""Node -> about how many seconds it takes, from which the moments are drawn."""
+NODES = (
+    "ExampleGen",
+    "StatisticsGen",
+    "SchemaGen",
+    "ExampleValidator",
+    "DataGate",
+    "Transform",
+    "Trainer",
+    "Rewriter",
+    "Evaluator",
+    "InfraValidator",
+    "Pusher",
+)
 
 KINDS = ("program", "program", "node", "server")
+GC_S = 0.4
+"""Kills of gc are drawn from so many seconds after its start."""
 
 
 @dataclass(frozen=True)
@@ -52,12 +54,11 @@ class Moment:
     after_s: float
 
     @classmethod
-    def draw(cls, rng: random.Random) -> Moment:
+    def draw(cls, rng: random.Random, seconds: Mapping[str, float]) -> Moment:
+        """Draws one; `seconds` says how long each node takes undisturbed."""
         kind = rng.choice(KINDS)
-        if kind == "server":
-            return cls(kind, "InfraValidator", rng.uniform(0, NODES["InfraValidator"]))
-        node = rng.choice(list(NODES))
-        return cls(kind, node, rng.uniform(0, 1.2 * NODES[node]))
+        node = "InfraValidator" if kind == "server" else rng.choice(NODES)
+        return cls(kind, node, rng.uniform(0, 1.1 * seconds[node]))
 
 
 @dataclass
@@ -78,6 +79,19 @@ class Chain:
         code = self._go(None)
         if code:
             self.unexpected.append(f"the last resume ended with {code}")
+
+    def collect(self, rng: random.Random) -> list[str]:
+        """Kills gc where there is something to remove, then runs the chain again; what is wrong."""
+        wrong = collecting.make_garbage(self.headrace, self.workspace, rng)
+        after_s = rng.uniform(0, GC_S)
+        hit, done = collecting.kill_gc(self.headrace, self.workspace, after_s)
+        if hit:
+            self.killed.append(Moment("gc", "", after_s))
+        elif done.code:
+            wrong.append(f"gc ended with {done.code}: {done.err[-400:]}")
+        if code := self._go(None):
+            wrong.append(f"the run after gc ended with {code}")
+        return wrong + collecting.faults(self.headrace, self.workspace) + self._pushed_faults()
 
     def _go(self, moment: Moment | None) -> int:
         overrides = [f"--set={key}={value}" for key, value in SETTINGS.items()]
@@ -125,12 +139,19 @@ class Chain:
             return [*wrong, f"{len(finished)} finished runs of {[r.state for r in records]}"]
         run_id = finished[0].run_id
         wrong += state.faults(self.workspace, run_id, set(NODES))
-        versions = [path.name for path in (self.workspace / "serving" / "digits").glob("[0-9]*")]
-        if versions != ["1"]:
-            wrong.append(f"pushed versions: {versions}")
+        wrong += self._pushed_faults()
         if self.reference and state.weights(self.workspace, run_id) != self.reference:
             wrong.append("the trained weights differ from an undisturbed training's")
         return wrong
+
+    def _pushed_faults(self) -> list[str]:
+        versions = [path.name for path in (self.workspace / "serving" / "digits").glob("[0-9]*")]
+        return [] if versions == ["1"] else [f"pushed versions: {versions}"]
+
+    def seconds(self) -> dict[str, float]:
+        """How long each node of the finished run took."""
+        found = state.nodes(self.workspace, state.runs(self.workspace)[-1].run_id)
+        return {node.node: float(node.properties.get("wall_s", 0.0)) for node in found}
 
 
 def _lines(workspace: Path) -> list[str]:
@@ -168,14 +189,16 @@ def _endure(headrace: WarmCommands, folder: Path, options: argparse.Namespace) -
     undisturbed.run([])
     faults = undisturbed.check()
     reference = state.weights(undisturbed.workspace, state.runs(undisturbed.workspace)[0].run_id)
+    seconds = undisturbed.seconds()
     print(f"undisturbed: {faults or 'sound'}", flush=True)
     kills = number = 0
     while kills < options.kills:
         number += 1
         chain = Chain(headrace, folder / f"chain-{number}", reference)
         wanted = min(options.per_chain, options.kills - kills)
-        chain.run(sorted((Moment.draw(rng) for _ in range(wanted)), key=_order))
+        chain.run(sorted((Moment.draw(rng, seconds) for _ in range(wanted)), key=_order))
         found = chain.check()
+        found += chain.collect(rng)
         faults += found
         kills += len(chain.killed)
         print(f"chain {number}: {len(chain.killed)} kills, {kills} in all: {found or 'sound'}", flush=True)
@@ -187,7 +210,7 @@ def _endure(headrace: WarmCommands, folder: Path, options: argparse.Namespace) -
 
 def _order(moment: Moment) -> tuple[int, float]:
     """Along the chain, so that each kill still meets its node."""
-    return list(NODES).index(moment.node), moment.after_s
+    return NODES.index(moment.node), moment.after_s
 
 
 if __name__ == "__main__":

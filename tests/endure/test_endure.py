@@ -20,7 +20,8 @@ def test_seeded_edits_give_no_stale_hit(tmp_path) -> None:
 
 
 def test_moments_are_drawn_by_the_seed() -> None:
-    drawn = [[kills.Moment.draw(random.Random(seed)) for _ in range(3)] for seed in (5, 5, 6)]
+    seconds = dict.fromkeys(kills.NODES, 2.0)
+    drawn = [[kills.Moment.draw(random.Random(seed), seconds) for _ in range(3)] for seed in (5, 5, 6)]
     assert drawn[0] == drawn[1] != drawn[2]
 
 
@@ -45,5 +46,6 @@ def test_the_chain_survives_seeded_kills(headrace, tmp_path) -> None:
         ]
     )
     assert chain.check() == []
+    assert chain.collect(rng) == []
     # The last may come too late, and so may a training's end come before its kill.
     assert {moment.node for moment in chain.killed} >= {"ExampleGen", "Transform", "InfraValidator"}

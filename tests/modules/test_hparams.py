@@ -8,7 +8,8 @@ from dataclasses import asdict
 import pytest
 
 from modules.hparams.train import TrainHparams
-from pipelines.train_stages import Train
+from modules.training import optimizers
+from pipelines.train_stages import OPTIMIZERS, Train
 
 
 def test_the_defaults_are_those_of_the_experiment() -> None:
@@ -39,3 +40,24 @@ def test_unknown_keys_are_refused() -> None:
 def test_pieces_of_a_schedule_must_fit(changes: dict[str, object], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         Train.model_validate({"schedule": changes})
+
+
+def test_the_optimizers_of_an_experiment_are_those_of_keras() -> None:
+    assert set(OPTIMIZERS) == set(optimizers.known())
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"optimizer": "adamm"}, "no optimizer 'adamm'; did you mean 'adam'"),
+        ({"optimizer": "zzz"}, "known: adadelta, .*sgd"),
+        ({"batch_size": 5, "local_workers": 3, "accumulate_steps": 2}, "5 is smaller than 3 workers times 2"),
+        ({"profile": "30-20"}, "a first and a later last step"),
+        ({"profile": "20-20"}, "a first and a later last step"),
+        ({"profile": "20-30", "tensorboard": False}, "needs train.tensorboard"),
+    ],
+)
+def test_what_could_not_be_trained_is_refused_before(changes: dict[str, object], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        Train.model_validate(changes)
+    assert Train.model_validate({"optimizer": "AdamW", "profile": "20-30"}).optimizer == "AdamW"

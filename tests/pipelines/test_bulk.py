@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -12,46 +11,23 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from components.serving import manifest, runtimes
-from components.serving.servable import Servable, Signature
+from components.errors import WorkerLostError
+from components.serving import runtimes
 from pipelines import bulk
+from pipelines.beam_stage import Beam
 from pipelines.cli.main import main
-from pipelines.errors import InputError, NotFoundError
+from pipelines.engines import answers
+from pipelines.errors import EngineError, InputError, NotFoundError
 from pipelines.lineage.store import Store
+from pipelines.runners import beam_pipelines
 from pipelines.workspace import Workspace
-
-
-class _Lengths(tf.Module):
-    """`long` for inputs of over 5 bytes, else `short`; Examples must have an image."""
-
-    @tf.function(input_signature=[tf.TensorSpec([None], tf.string, "raw")])
-    def raw(self, raw: tf.Tensor) -> dict[str, tf.Tensor]:
-        long = tf.minimum(tf.cast(tf.strings.length(raw), tf.float32) / 10.0, 1.0)
-        scores = tf.stack([long, 1.0 - long], axis=1)
-        return {"scores": scores, "classes": tf.tile([["long", "short"]], [tf.shape(scores)[0], 1])}
-
-    @tf.function(input_signature=[tf.TensorSpec([None], tf.string, "examples")])
-    def examples(self, examples: tf.Tensor) -> dict[str, tf.Tensor]:
-        return self.raw(
-            tf.io.parse_example(examples, {"image": tf.io.FixedLenFeature([], tf.string)})["image"]
-        )
+from tests.servables import write_lengths
 
 
 @pytest.fixture(scope="module")
 def pushed(tmp_path_factory) -> Path:
     """A pushed version that takes examples, images and texts."""
-    folder = tmp_path_factory.mktemp("serving") / "lengths" / "1"
-    module = _Lengths()
-    names = {"serving_default": "examples", "predict_image": "raw", "predict_text": "raw"}
-    tf.saved_model.save(
-        module,
-        str(folder),
-        signatures={name: getattr(module, attribute) for name, attribute in names.items()},
-    )
-    signatures = tuple(Signature(name, argument) for name, argument in names.items())
-    servable = Servable("saved_model", "identity", ("long", "short"), signatures, "scores", "classes")
-    manifest.write(folder, {"model": "lengths", "run": "lengths-1", "servable": asdict(servable)})
-    return folder
+    return write_lengths(tmp_path_factory.mktemp("serving") / "lengths" / "1")
 
 
 @pytest.fixture
@@ -109,6 +85,9 @@ def test_texts_of_a_csv(pushed, tmp_path) -> None:
     (tmp_path / "a.csv").write_text("id,text\n1,abc\n2,a longer text\n")
     bulk.run(bulk.Request(pushed, tmp_path / "a.csv", tmp_path / "out"))
     assert [row["label"] for row in lines(tmp_path / "out", "part-*")] == ["short", "long"]
+    (tmp_path / "b.csv").write_text("text,reply\na,b\nabc,def\n")
+    bulk.run(bulk.Request(pushed, tmp_path / "b.csv", tmp_path / "pairs", pair_column="reply"))
+    assert [row["label"] for row in lines(tmp_path / "pairs", "part-*")] == ["short", "long"]
 
 
 def test_an_example_that_the_model_cannot_take_costs_no_other(
@@ -152,6 +131,50 @@ def test_mistakes(pushed, tmp_path, png) -> None:
         bulk.run(bulk.Request(pushed, tmp_path / "none", tmp_path / "out"))
     with pytest.raises(InputError, match="manifest cannot be read"):
         bulk.run(bulk.Request(tmp_path, tmp_path / "a.png", tmp_path / "out"))
+
+
+@pytest.mark.parametrize(
+    ("engine", "place"),
+    [
+        (
+            {"runner": "portable", "job_endpoint": "127.0.0.1:1", "workers": "loopback"},
+            "beam.job_endpoint: 127.0.0.1:1",
+        ),
+        ({"runner": "flink", "address": "http://127.0.0.1:1"}, "beam.address: http://127.0.0.1:1"),
+        ({"parallelism": 2, "pool": "127.0.0.1:1"}, "beam.pool: 127.0.0.1:1"),
+    ],
+)
+def test_an_engine_that_is_not_there_is_refused_before_anything_is_written(
+    pushed, tmp_path, monkeypatch, engine: dict[str, Any], place: str
+) -> None:
+    monkeypatch.setattr(answers, "_CONNECT_S", 1.0)
+    (tmp_path / "a.csv").write_text("text\na\n")
+    with pytest.raises(EngineError, match="cannot be reached") as caught:
+        bulk.run(bulk.Request(pushed, tmp_path / "a.csv", tmp_path / "new" / "out", beam=Beam(**engine)))
+    assert caught.value.place == place
+    assert [path.name for path in tmp_path.iterdir()] == ["a.csv"]
+
+
+@pytest.mark.parametrize(("losses", "found"), [(2, ["a.csv", "out"]), (3, ["a.csv"])])
+def test_a_lost_worker_is_made_up_for_twice(
+    pushed, tmp_path, monkeypatch, losses: int, found: list[str]
+) -> None:
+    make, left = beam_pipelines.pipeline_maker, iter(range(losses))
+
+    def maker(arguments: list[str]) -> Any:
+        if next(left, None) is not None:
+            raise WorkerLostError("SDK worker disconnected")
+        return make(arguments)
+
+    monkeypatch.setattr(beam_pipelines, "pipeline_maker", maker)
+    (tmp_path / "a.csv").write_text("text\na\n")
+    request = bulk.Request(pushed, tmp_path / "a.csv", tmp_path / "out")
+    if losses == 2:
+        assert bulk.run(request).answered == 1
+    else:
+        with pytest.raises(bulk.BulkFailedError, match="lost a worker 3 times"):
+            bulk.run(request)
+    assert sorted(path.name for path in tmp_path.iterdir()) == found
 
 
 def test_a_model_that_does_not_load(pushed, tmp_path) -> None:

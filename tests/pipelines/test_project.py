@@ -12,7 +12,7 @@ from pipelines import config, fingerprint, project, user_code
 from pipelines.errors import ConfigError, InputError, NotFoundError
 
 
-@pytest.mark.parametrize("source", ["digits", "taxi", "photos-transfer"])
+@pytest.mark.parametrize("source", ["digits", "taxi", "photos-transfer", "intents", "intents-lora"])
 def test_what_is_written_loads_and_names_its_own_network(tmp_path: Path, monkeypatch, source: str) -> None:
     folder = tmp_path / "My Cats"
     written = project.create(folder, source)
@@ -27,7 +27,7 @@ def test_what_is_written_loads_and_names_its_own_network(tmp_path: Path, monkeyp
 
 
 def test_the_tests_that_are_written_pass(tmp_path: Path) -> None:
-    for source in ("digits", "taxi"):
+    for source in ("digits", "taxi", "languages"):
         folder = tmp_path / source
         project.create(folder, source)
         done = subprocess.run(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Sequence
 
 from components.native_start import with_tensorflow
 from components.serving.server.options import Options, parse
@@ -44,6 +45,21 @@ def run(options: Options) -> None:
             place=options.model_config_file,
             remedy="Correct it.",
         ) from error
+
+
+def serve(arguments: Sequence[str]) -> None:
+    """The same in a process that was forked for it.
+
+    Args:
+        arguments: as on the command line.
+    """
+    from components.errors import ServableError
+
+    try:
+        run(parse(arguments))
+    except ServableError as error:
+        print(f"Error: {error}", file=sys.stderr)
+        raise
 
 
 def main() -> None:

@@ -19,8 +19,8 @@ def write(folder: Path, **files: bytes) -> Path:
     return folder
 
 
-def texts(path: Path, column: str = "") -> list[Batch]:
-    return list(open_reader("texts", column)(path))
+def texts(path: Path, column: str = "", pair_column: str = "") -> list[Batch]:
+    return list(open_reader("texts", column, pair_column)(path))
 
 
 def test_files_are_found_by_their_endings(tmp_path) -> None:
@@ -59,6 +59,14 @@ def test_texts_of_a_column(tmp_path) -> None:
     assert texts(tmp_path / "a.csv") == [Batch(((0, b"a\nb"), (1, "\u00e9".encode())))]
     assert texts(tmp_path / "a.csv", "id") == [Batch(((0, b"1"), (1, b"2")))]
     assert texts(tmp_path / "b.tsv") == [Batch(((0, b"x y"),))]
+
+
+def test_pairs_part_at_the_one_tab_that_is_no_texts_own(tmp_path) -> None:
+    write(tmp_path, a_csv=b"text,answer,id\na,b,1\nc\td,e\tf,2\n,g,3\n")
+    (batch,) = texts(tmp_path / "a.csv", pair_column="answer")
+    assert [text for _, text in batch.items] == [b"a\tb", b"c d\te\tf", b"\tg"]
+    with pytest.raises(DataError, match="There is no column 'reply'"):
+        texts(tmp_path / "a.csv", pair_column="reply")
 
 
 def test_rows_of_another_width_are_faults_and_batches_are_small(tmp_path) -> None:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import keras
 import numpy as np
 import tensorflow as tf
 
 from modules.hparams.text import TextHparams, TextModelHparams
-from modules.text.model import Vocabulary
+from modules.text.model import Parts, Vocabulary
 from tests.modules.text.test_tokens import hparams as inputs
 from tests.modules.training.small import hparams as train
 
@@ -37,6 +38,12 @@ def hparams(train_changes: dict[str, Any] | None = None, **changes: Any) -> Text
     model = TextModelHparams(**{**MODEL, **changes})
     kind = {"tokens": "ngrams", "buckets": 24} if model.name == "ngrams" else {"max_tokens": 16}
     return TextHparams(inputs(**kind), model, train(**(train_changes or {})))
+
+
+def own_network(parts: Parts, outputs: int) -> keras.KerasTensor:
+    """As a user writes one: a bag of embeddings with a hidden layer."""
+    hidden = keras.layers.Dense(parts.hparams.filters, activation="relu")(parts.pooled(parts.embedded()))
+    return keras.layers.Dense(outputs)(hidden)
 
 
 def rows(examples: int = 48, seed: int = 0) -> tuple[list[np.ndarray], np.ndarray]:

@@ -29,6 +29,8 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "learned": {},
     "rotary": {"positions": "rotary", "pooling": "max"},
     "first": {"pooling": "first"},
+    "own": {"name": "tests.modules.text.small.own_network"},
+    "own, chunks": {"name": "tests.modules.text.small.own_network", "chunk": ChunkHparams(4, 1, "mean")},
     "chunks": {"chunk": ChunkHparams(4, 1, "mean")},
     "chunks, cnn": {"name": "cnn", "chunk": ChunkHparams(4, 1, "max")},
 }
@@ -139,7 +141,7 @@ def test_rare_ngrams_weigh_more() -> None:
     )
 
 
-@pytest.mark.parametrize("variant", ["ngrams", "cnn", "learned", "rotary", "chunks"])
+@pytest.mark.parametrize("variant", ["ngrams", "cnn", "own", "learned", "rotary", "chunks"])
 def test_the_loss_falls(variant: str) -> None:
     settings = hparams(
         {"epochs": 5, "optimizer": "adam", "learning_rate": 0.03}, **{"layers": 1, **VARIANTS[variant]}

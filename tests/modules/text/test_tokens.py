@@ -181,6 +181,16 @@ def test_pairs_in_one_string_part_at_the_first_tab() -> None:
     assert texts(second) == ["b\tc", "", "", "b"]
 
 
+@pytest.mark.parametrize("kind", ["words", "characters", "wordpiece", "ngrams"])
+@pytest.mark.parametrize("end", ["a\t", "\ta", "a\tb", "a\t\tb"])
+def test_a_tab_counts_as_a_space(kind: str, end: str) -> None:
+    """So a tab can be written as a space in the first text of a pair, which a tab would end."""
+    given = tf.constant([end, end.replace("\t", " ")])
+    known = None if kind == "ngrams" else lookup(["a", "b", " "])
+    with_tab, with_space = tokens.encode(given, None, hparams(tokens=kind), known, tokens.OWN).to_list()
+    assert with_tab == with_space
+
+
 def test_hashed_ngrams_are_buckets_from_one_on_and_sides_of_a_pair_differ() -> None:
     single = tokens.encode(tf.constant(["ab"]), None, hparams(tokens="ngrams"), None, tokens.OWN).to_list()[0]
     named = ["w ab", "c  a", "c ab", "c b ", "c  ab", "c ab "]

@@ -17,7 +17,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from modules import contract
+from components.serving import pairs
+from modules import class_labels, contract
 from modules.hparams.text import LoraHparams, PretrainHparams
 from modules.text import preprocessing, tokens, trainer
 from tests.modules.text.small import MODEL
@@ -25,7 +26,11 @@ from tests.modules.text.test_tokens import DEFAULTS
 
 WORDS = {"cat": "purr meow whisker", "dog": "bark woof fetch", "owl": "hoot night feather"}
 ROWS = [
-    {"text": f"{'The ' * (number % 3)}{words.split()[number % 3]} {number}", "label": label}
+    {
+        "text": f"{'The ' * (number % 3)}{words.split()[number % 3]}\t{number}",
+        "reply": f"so\tit {words.split()[number % 2]}",
+        "label": label,
+    }
     for label, words in WORDS.items()
     for number in range(12)
 ]
@@ -34,6 +39,7 @@ ASKED = ["The meow", "BARK bark 7", "hoot", "\uff4d\uff45\uff4f\uff57 unheard-of
 KINDS: dict[str, dict[str, Any]] = {
     "ngrams": {"tokens": "ngrams", "buckets": 256},
     "wordpiece": {"tokens": "wordpiece", "vocabulary_size": 60},
+    "pairs": {"tokens": "ngrams", "buckets": 256, "text_pair_feature": "reply"},
 }
 NETWORKS = {"ngrams": "ngrams", "cnn": "wordpiece", "transformer": "wordpiece"}
 """Network -> the kind of tokens that it reads."""
@@ -64,11 +70,13 @@ def transform(folder: Path, inputs: dict[str, Any]) -> None:
     from tensorflow_transform.coders import example_proto_coder
     from tensorflow_transform.tf_metadata import dataset_metadata, metadata_io, schema_utils
 
-    spec = {name: tf.io.FixedLenFeature([], tf.string) for name in ("text", "label")}
+    names = [name for name in ("text", inputs["text_pair_feature"], "label") if name]
+    spec = {name: tf.io.FixedLenFeature([], tf.string) for name in names}
     metadata = dataset_metadata.DatasetMetadata(schema_utils.schema_from_feature_spec(spec))
     with tft_beam.Context(temp_dir=str(folder / "temporary")):
         function = functools.partial(preprocessing.preprocessing_fn, custom_config=inputs)
-        (rows, made), graph = (ROWS, metadata) | tft_beam.AnalyzeAndTransformDataset(function)
+        raw = [{name: row[name] for name in names} for row in ROWS]
+        (rows, made), graph = (raw, metadata) | tft_beam.AnalyzeAndTransformDataset(function)
         graph | "Write" >> tft_beam.WriteTransformFn(str(folder / "transform"))
     metadata_io.write_metadata(metadata, str(folder / "transform" / "metadata"))
     coder = example_proto_coder.ExampleProtoCoder(made.schema)
@@ -105,14 +113,15 @@ def run(data, tmp_path_factory):
     """Trains a network on the transformed texts; returns the model's folder."""
 
     @functools.cache
-    def train(name: str, epochs: int = 6, **model: Any) -> Path:
-        folder, read = tmp_path_factory.mktemp(name), data(NETWORKS[name])
+    def train(name: str, epochs: int = 6, kind: str = "", **model: Any) -> Path:
+        kind = kind or NETWORKS[name]
+        folder, read = tmp_path_factory.mktemp(name), data(kind)
         settings = {
             "epochs": epochs, "batch_size": 16, "learning_rate": 0.03, "xla": "off", "precision": "float32",
             "tensorboard": False, "strategy": "one_device",
         }  # fmt: skip
         config = {
-            "inputs": inputs_of(NETWORKS[name]),
+            "inputs": inputs_of(kind),
             "model": {
                 **MODEL,
                 "layers": 1,
@@ -151,7 +160,9 @@ def test_transform_gives_pieces_that_spell_the_text_and_labels(data) -> None:
     first, *ids, last = tf.sparse.to_dense(row[tokens.TOKENS]).numpy().tolist()
     assert (first, last) == (2, 3)
     assert "".join(vocabulary[index - 5].removeprefix("##") for index in ids) == "themeow1"
-    assert output.vocabulary_by_name("label")[int(row["label"])] == b"cat"
+    classes = class_labels.read(output)
+    assert classes.names[int(row["label"])] == "cat"
+    assert classes.counts == [12, 12, 12]
 
 
 @pytest.mark.parametrize("network", NETWORKS)
@@ -166,6 +177,17 @@ def test_served_answers_are_those_of_training(data, run, network: str) -> None:
     scores = served.signatures[contract.SIGNATURE_TEXT](text=tf.constant(raw))[contract.OUTPUT_SCORES].numpy()
     trained = np.concatenate([np.asarray(model(row[None])) for row in training_rows(data(NETWORKS[network]))])
     np.testing.assert_allclose(scores, trained, atol=1e-5)
+
+
+def test_pairs_with_tabs_in_them_are_answered_as_in_training(data, run) -> None:
+    folder = run("ngrams", kind="pairs", width=0)
+    model = keras.saving.load_model(folder / contract.KERAS_MODEL)
+    trained = np.concatenate([np.asarray(model(row[None])) for row in training_rows(data("pairs"))])
+    served = tf.saved_model.load(str(folder / "Format-Serving")).signatures[contract.SIGNATURE_TEXT]
+    raw = [pairs.joined(row["text"], row["reply"]) for row in ROWS]
+    np.testing.assert_allclose(
+        served(text=tf.constant(raw))[contract.OUTPUT_SCORES].numpy(), trained, atol=1e-5
+    )
 
 
 def training_rows(folder: Path) -> list[np.ndarray]:

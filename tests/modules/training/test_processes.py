@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -82,7 +83,7 @@ def worker_cases() -> Iterator[Any]:
         yield pytest.param(case["norm"], case["two"], case["one"], marks=marks, id=f"case-{index}")
 
 
-@pytest.mark.parametrize(("norm", "two", "one"), worker_cases())
+@pytest.mark.parametrize(("norm", "two", "one"), list(worker_cases()))
 def test_two_workers_train_as_one(tmp_path: Path, norm: bool, two: Any, one: Any) -> None:
     weights, report = call_workers(tmp_path, norm=norm, strategy="auto", epochs=11, **SETTINGS, **two)
     alone, expected = small.fit(small.hparams(epochs=11, **SETTINGS, **one), norm=norm, examples=72)
@@ -97,11 +98,22 @@ def checkpoint_steps(folder: Path) -> list[int]:
     return [int(path.parent.name.removeprefix("step-")) for path in folder.glob("step-*/position.json")]
 
 
-def wait_for(condition: Any, timeout_s: float = 120.0) -> None:
+def wait_for(condition: Any, timeout_s: float = 600.0) -> None:
     deadline = time.monotonic() + timeout_s
     while not condition():
         assert time.monotonic() < deadline, "nothing happened in time"
         time.sleep(0.005)
+
+
+def kill_a_worker(folder: Path) -> None:
+    """Kills the last of this process's parent's workers once there is a checkpoint."""
+    wait_for(lambda: checkpoint_steps(folder / "state"))
+    mine = [
+        child
+        for child in psutil.Process(os.getppid()).children()
+        if child.pid != os.getpid() and "modules.training.workers" in " ".join(child.cmdline())
+    ]
+    mine[-1].kill()
 
 
 @pytest.mark.slow
@@ -110,13 +122,8 @@ def test_a_killed_worker_is_started_again_and_goes_on(tmp_path: Path) -> None:
     settings = {"epochs": 20, **SETTINGS}
     pid = os.fork()
     if not pid:  # the one that kills; a thread would share the interpreter with what it watches
-        wait_for(lambda: checkpoint_steps(tmp_path / "state"))
-        mine = [
-            child
-            for child in psutil.Process(os.getppid()).children()
-            if child.pid != os.getpid() and "modules.training.workers" in " ".join(child.cmdline())
-        ]
-        mine[-1].kill()
+        with contextlib.suppress(BaseException):  # the test itself must not go on in here
+            kill_a_worker(tmp_path)
         os._exit(0)
     weights, report = call_workers(tmp_path, norm=False, strategy="auto", checkpoint=checkpoint, **settings)
     os.waitpid(pid, 0)

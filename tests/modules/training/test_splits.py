@@ -95,8 +95,30 @@ def test_what_is_random_in_an_example_goes_by_its_place(files, tmp_path, cache: 
     assert next(iter(loaded.validation))[0].numpy()[:3, 0].tolist() == [0.0, 2.0, 4.0]
 
 
+def test_what_transform_has_counted_is_not_read_again(files, tmp_path, monkeypatch) -> None:
+    read = []
+    original = splits.count_classes
+    monkeypatch.setattr(splits, "count_classes", lambda *given: read.append(given[1]) or original(*given))
+    loaded = load(files, "memory", tmp_path, class_counts=[15, 15, 13])
+    assert read == ["validation"]
+    assert loaded.class_counts == [15, 15, 13]
+    assert sorted(chain(*batches(loaded)[:6])) == INPUTS
+
+
+def test_a_label_that_transform_has_not_counted_is_refused(
+    files, tmp_path, write_tfrecord, make_example
+) -> None:
+    path = tmp_path / "odd.gz"
+    write_tfrecord(path, [make_example(value=1.0, label=label) for label in (0, 1, -1)], "GZIP")
+    loaded = load(files, "off", tmp_path, train=[str(path)], class_counts=[1, 1, 0])
+    refused = pytest.raises(TrainingError, match="label that is no class of the training split")
+    with refused as error, splits.explained(NAMES):
+        batches(loaded)
+    assert "ant, bee, cat" in str(error.value.remedy)
+
+
 def test_a_label_that_training_has_not_is_refused(files, tmp_path) -> None:
-    with pytest.raises(TrainingError, match="label that the training split has not") as error:
+    with pytest.raises(TrainingError, match="label that is no class of the training split") as error:
         load(files, "off", tmp_path, class_names=("ant", "bee"))
     # The files are read in turns: 0, 100, 1, 101, 2.
     assert error.value.place == "split train, example 4"

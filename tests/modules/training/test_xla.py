@@ -46,6 +46,13 @@ def test_grouped_convolutions_are_not_tried_on_a_processor() -> None:
     assert XlaChooser("on", remaining_steps=10, unfit="no kernel").jit
 
 
+def test_batches_of_several_lengths_are_not_tried_on_a_processor() -> None:
+    ids = keras.Input((None,))
+    texts = keras.Model(ids, keras.layers.GlobalAveragePooling1D()(keras.layers.Embedding(9, 2)(ids)))
+    assert "each length" in unfit_for(texts, "CPU")
+    assert unfit_for(texts, "GPU") == ""
+
+
 def test_short_trainings_do_not_compile() -> None:
     chooser = XlaChooser("auto", remaining_steps=30)
     drive(chooser, 0.5, 0.1, calls=20)

@@ -71,6 +71,14 @@ def test_a_csv_of_texts(served: Clients, tmp_path: Path, capsys: pytest.CaptureF
     assert headrace("classes", path, "--rest-port", served.rest_port, "--column", "id") == 0
 
 
+def test_a_csv_of_pairs(served: Clients, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (path,) = files(tmp_path, a_csv=b"text,reply\na\tb,c\n,d\n")
+    told = ("--rest-port", served.rest_port, "--output", "json", "--pair-column", "reply")
+    assert headrace("kinds", path, "--signature", "texts", *told) == 0
+    answers = json.loads(capsys.readouterr().out)
+    assert [item["input"] for item in answers] == ["a b\tc", "\td"]
+
+
 def test_lines_of_text(served: Clients, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (path,) = files(tmp_path, a_txt=b"a long line\n\nx\n")
     assert headrace("classes", path, "--rest-port", served.rest_port) == 0
@@ -107,6 +115,7 @@ def test_a_signature_by_name_and_outputs_without_classes(
         ("kinds", "a_txt", b"x", ["--signature", "matrix"], "does not take texts"),
         ("classes", "a_pdf", b"x", [], "Files of this kind cannot be sent: .pdf"),
         ("classes", "a_csv", b"id,body\n1,x\n", [], "There is no column 'text'"),
+        ("classes", "a_csv", b"id,text\n1,x\n", ["--pair-column", "reply"], "no column 'reply'"),
         ("classes", "a_csv", b"text\n", [], "holds nothing to send"),
         ("classes", "a_csv", b"text\n\xff\n", [], "cannot be read"),
         (

@@ -11,6 +11,12 @@ from concurrent import futures
 from typing import Any
 
 import grpc
+from apache_beam.portability.api import (
+    beam_fn_api_pb2,
+    beam_fn_api_pb2_grpc,
+    beam_job_api_pb2,
+    beam_job_api_pb2_grpc,
+)
 
 
 def manager(host: str, slots: int = 2, physical_mb: int = 16_000, process_mb: int = 1_000) -> dict[str, Any]:
@@ -59,12 +65,25 @@ def job_manager(
 
 
 @contextlib.contextmanager
-def grpc_server() -> Iterator[str]:
-    """The address of a gRPC server that knows no method."""
+def grpc_server(*, beam: bool = True) -> Iterator[str]:
+    """The address of a gRPC server that answers as a job server and a pool would, or knows no method."""
     server = grpc.server(futures.ThreadPoolExecutor(1))
+    if beam:
+        beam_job_api_pb2_grpc.add_JobServiceServicer_to_server(_JobServer(), server)
+        beam_fn_api_pb2_grpc.add_BeamFnExternalWorkerPoolServicer_to_server(_Pool(), server)
     port = server.add_insecure_port("127.0.0.1:0")
     server.start()
     try:
         yield f"127.0.0.1:{port}"
     finally:
         server.stop(grace=None)
+
+
+class _JobServer(beam_job_api_pb2_grpc.JobServiceServicer):
+    def DescribePipelineOptions(self, request: Any, context: Any) -> Any:
+        return beam_job_api_pb2.DescribePipelineOptionsResponse()
+
+
+class _Pool(beam_fn_api_pb2_grpc.BeamFnExternalWorkerPoolServicer):
+    def StopWorker(self, request: Any, context: Any) -> Any:
+        return beam_fn_api_pb2.StopWorkerResponse()

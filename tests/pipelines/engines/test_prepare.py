@@ -7,16 +7,16 @@ from pathlib import Path
 import pytest
 
 from pipelines.beam_stage import Beam
-from pipelines.engines import prepare, sizing
+from pipelines.engines import answers, prepare, sizing
 from pipelines.errors import EngineError
 from tests.pipelines.engines.servers import grpc_server, job_manager, manager
 
 JAR = "beam-runners-flink-1.20-job-server-2.77.0.jar"
 
 
-@pytest.fixture(autouse=True)
-def quick(monkeypatch) -> None:
-    monkeypatch.setattr(prepare, "_CONNECT_S", 0.2)
+@pytest.fixture
+def impatient(monkeypatch) -> None:
+    monkeypatch.setattr(answers, "_CONNECT_S", 1.0)
 
 
 @pytest.fixture
@@ -53,11 +53,17 @@ def test_workers_of_a_pool_on_this_machine(pool, tmp_path) -> None:
     assert options(tmp_path, parallelism=3, pool=pool) == [
         *("--environment_type=EXTERNAL", f"--environment_config={pool}", "--direct_num_workers=3")
     ]
-    assert (
-        "cannot be reached" in refusal(lambda: options(tmp_path, parallelism=3, pool="127.0.0.1:1")).headline
-    )
     error = refusal(lambda: options(tmp_path, parallelism=3, pool=pool, worker_memory_mb=10**9))
     assert error.headline.startswith("The job would not fit: 3 Python workers")
+    assert error.place == "beam.parallelism, host localhost"
+
+
+def test_no_pool_on_this_machine(tmp_path, impatient) -> None:
+    error = refusal(lambda: options(tmp_path, parallelism=3, pool="127.0.0.1:1"))
+    assert (error.headline, error.place) == (
+        "The pool of Beam workers cannot be reached",
+        "beam.pool: 127.0.0.1:1",
+    )
 
 
 def test_a_flink_cluster_that_fits(tmp_path, pool) -> None:
@@ -151,13 +157,35 @@ def test_no_java(tmp_path, pool, monkeypatch) -> None:
         assert "needs Java" in refusal(lambda: flink(tmp_path, address, pool)).headline
 
 
-def test_no_job_server(tmp_path, pool) -> None:
+def test_no_job_server(tmp_path, pool, impatient) -> None:
     error = refusal(lambda: options(tmp_path, runner="portable", job_endpoint="127.0.0.1:1", pool=pool))
     assert error.headline == "The job server cannot be reached"
     assert error.place == "beam.job_endpoint: 127.0.0.1:1"
 
 
-def test_no_pool_beside_an_engine_on_this_machine(tmp_path) -> None:
+def test_something_that_is_no_job_server_and_no_pool(tmp_path) -> None:
+    with grpc_server() as right, grpc_server(beam=False) as wrong:
+        error = refusal(lambda: options(tmp_path, runner="portable", job_endpoint=wrong, pool=right))
+        assert (error.headline, error.place) == (
+            "What answers is no job server",
+            f"beam.job_endpoint: {wrong}",
+        )
+        error = refusal(lambda: options(tmp_path, runner="portable", job_endpoint=right, pool=wrong))
+        assert (error.headline, error.place) == (
+            "What answers is no pool of Beam workers",
+            f"beam.pool: {wrong}",
+        )
+    assert not list(tmp_path.iterdir())
+
+
+def test_more_workers_than_this_machine_has_memory_for(tmp_path, pool) -> None:
+    given = {"runner": "portable", "job_endpoint": pool, "pool": pool, "worker_memory_mb": 10**9}
+    error = refusal(lambda: options(tmp_path, **given))
+    assert error.headline.startswith("The job would not fit: 1 Python workers of 1000000000 MiB")
+    assert error.place == "beam.workers_per_host, host localhost"
+
+
+def test_no_pool_beside_an_engine_on_this_machine(tmp_path, impatient) -> None:
     with grpc_server() as server:
         error = refusal(lambda: options(tmp_path, runner="portable", job_endpoint=server, pool="127.0.0.1:1"))
     assert error.place == "beam.pool: 127.0.0.1:1"
@@ -166,7 +194,7 @@ def test_no_pool_beside_an_engine_on_this_machine(tmp_path) -> None:
 
 def test_a_pool_on_the_hosts_of_a_cluster_elsewhere_is_not_asked_for_here(monkeypatch) -> None:
     asked: list[str] = []
-    monkeypatch.setattr(prepare, "_check_listening", lambda address, *rest: asked.append(address))
+    monkeypatch.setattr(answers, "check_pool", asked.append)
     prepare._check_pool(Beam(runner="flink", address="http://flink.example:8081"))
     assert asked == []
     prepare._check_pool(Beam(runner="flink", address="http://flink.example:8081", pool="pool.example:5"))
