@@ -356,12 +356,12 @@ def main() -> None:
     )
     print_table("scale", columns, [_row(item) for item in found])
     costs = per_row(found)
-    columns = ("one worker", "CPU s a job", "CPU us an input", "largest as predicted", "as measured")
+    titles = ("one worker", "CPU s a job", "CPU us an input", "largest as predicted", "as measured")
     rows = [
         (name, *(f"{cost[key]:.1f}" for key in ("job_cpu_s", "row_cpu_us", "predicted", "measured")))
         for name, cost in costs.items()
     ]
-    print_table("cost of an input", columns, rows)
+    print_table("cost of an input", titles, rows)
     RESULTS.mkdir(exist_ok=True)
     content = {
         "machine": machine(),

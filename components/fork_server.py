@@ -103,6 +103,10 @@ class ForkServer:
         finally:
             os._exit(1)
 
+    def close(self) -> None:
+        """Gives up asking; the server ends when nobody else can ask."""
+        self._control.close()
+
     def start(self, work: Work, argument: Any, output: int | None = None) -> tuple[int, Talk]:
         """Starts a worker; returns its process id, and what is said of it.
 
@@ -193,7 +197,8 @@ class _Server:
         signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
         signal.signal(signal.SIGCHLD, lambda *_: None)
         while True:
-            ready, _, _ = select.select([self.control, woken, *self.running.values()], [], [])
+            watched: list[socket.socket | int] = [self.control, woken, *self.running.values()]
+            ready, _, _ = select.select(watched, [], [])
             if woken in ready:
                 os.read(woken, 1024)
             self._reap()

@@ -160,6 +160,8 @@ def _running_server(function: Callable[..., None]) -> ForkServer:
 def _forget_server() -> None:
     global _server
     with _server_lock:
+        if _server is not None:
+            _server.close()
         _server = None
 
 

@@ -46,7 +46,8 @@ class Beam(Stage):
     )
     pool: HostPort = Field("localhost:50000", description="The pool, as each task manager reaches it.")
     image: str | None = Field(
-        None, description="Container image for workers, with the locked packages; see kubeflow/worker/Dockerfile."
+        None,
+        description="Container image for workers, with the locked packages; see kubeflow/worker/Dockerfile.",
     )
     temp_location: str | None = Field(
         None, description="Folder or URL that all workers see, for what jobs write in between."

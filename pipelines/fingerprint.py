@@ -125,9 +125,19 @@ def _find(name: str) -> Path | None:
     return None
 
 
-def _imports(name: str, path: Path) -> Iterator[str]:
+def _imports(name: str, path: Path) -> tuple[str, ...]:
     package = name if path.name == "__init__.py" else name.rpartition(".")[0]
-    for node in ast.walk(_tree(path)):
+    return _imported(_tree(path), package)
+
+
+@functools.lru_cache(maxsize=2048)
+def _imported(tree: ast.Module, package: str) -> tuple[str, ...]:
+    """What a file names in imports; nodes share most of their files."""
+    return tuple(_names(tree, package))
+
+
+def _names(tree: ast.Module, package: str) -> Iterator[str]:
+    for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             for alias in node.names:
                 yield alias.name

@@ -240,6 +240,16 @@ class Train(Stage):
         return name
 
     @model_validator(mode="after")
+    def _enough_for_all(self) -> Train:
+        parts = self.local_workers * self.accumulate_steps
+        if self.batch_size < parts:
+            raise ValueError(
+                f"train.batch_size {self.batch_size} is smaller than {self.local_workers} workers times "
+                f"{self.accumulate_steps} micro-batches"
+            )
+        return self
+
+    @model_validator(mode="after")
     def _traced(self) -> Train:
         if not self.profile:
             return self

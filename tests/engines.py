@@ -80,7 +80,7 @@ def running(command: Sequence[str], port: int, log: Path) -> Iterator[None]:
         yield
     finally:
         process.terminate()
-        process.wait(timeout=60)
+        process.wait(timeout=300)
 
 
 @contextlib.contextmanager

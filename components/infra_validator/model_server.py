@@ -211,8 +211,9 @@ def _wait(process: _Process, client: ModelClient, deadline: float, log: Path) ->
         state = _state(client)
         if state == "AVAILABLE":
             return
-        if process.poll() is not None:
-            raise _failed(f"the model server ended with code {process.returncode}", log)
+        code = process.poll()
+        if code is not None:
+            raise _failed(f"the model server ended with code {code}", log)
         if state == "END":
             raise _failed("the model server could not load it", log)
         if time.monotonic() > deadline:

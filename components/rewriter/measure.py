@@ -11,13 +11,17 @@ from typing import Any
 
 import numpy as np
 
-from components.rewriter.choose import ErrorFigures, Figures, SliceFigures
+from components.rewriter.bounds import median_lower_bound, median_upper_bound
+from components.rewriter.choose import SAME_WITHIN, ErrorFigures, Figures, SliceFigures
 from components.serving import examples, runtimes
 from components.serving.runtimes import Runtime
 from components.serving.servable import size_bytes, version_folder
 
 ROUNDS = 15
+CONFIDENCE = 0.95
 _MIN_ROUNDS = 7
+_FASTER = 0.95
+"""Surely below this share of the original's time, further rounds would only cost."""
 _SECONDS = 6.0
 _CALLS_PER_ROUND = 20
 _ALONE = 64
@@ -42,12 +46,18 @@ class Questions:
 
 
 def measure(
-    candidate_uri: str, original_uri: str, asked: Questions, rounds: int = ROUNDS
+    candidate_uri: str,
+    original_uri: str,
+    asked: Questions,
+    rounds: int = ROUNDS,
+    confidence: float = CONFIDENCE,
 ) -> tuple[Figures, np.ndarray]:
     """Figures of a candidate, and its scores for the records: (N, C) float32; of a regression (N,).
 
     Latency and throughput are taken in interleaved rounds, candidate and
-    original by turns, so that a machine that slows down slows both.
+    original by turns, so that a machine that slows down slows both. Half the
+    rounds do where they leave no doubt at that confidence, or where the
+    candidate is the original.
     """
     records = asked.records
     began = time.perf_counter()
@@ -56,11 +66,14 @@ def measure(
     load_ms = 1000 * (time.perf_counter() - began)
     scores = runtimes.predict_in_batches(candidate, records, BATCH)
     peak_memory_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    original = runtimes.load(original_uri)
-    original_scores = runtimes.predict_in_batches(original, records, BATCH)
-    single = _interleaved(candidate, original, records, 1, rounds)
+    if candidate_uri == original_uri:
+        original, original_scores = candidate, scores
+    else:
+        original = runtimes.load(original_uri)
+        original_scores = runtimes.predict_in_batches(original, records, BATCH)
+    single = _interleaved(candidate, original, records, 1, rounds, confidence)
     batch = min(BATCH, len(records))
-    batched = _interleaved(candidate, original, records, batch, rounds)
+    batched = _interleaved(candidate, original, records, batch, rounds, confidence)
     candidate_bytes = size_bytes(version_folder(candidate_uri))
     figures = Figures(
         name=candidate.servable.technique,
@@ -193,9 +206,14 @@ class _Times:
 
 
 def _interleaved(
-    candidate: Runtime, original: Runtime, records: Sequence[bytes], batch: int, rounds: int
+    candidate: Runtime,
+    original: Runtime,
+    records: Sequence[bytes],
+    batch: int,
+    rounds: int,
+    confidence: float,
 ) -> _Times:
-    """Takes so many rounds, and after 7 no more once 6 s have passed."""
+    """Takes so many rounds; after 7 no more where these leave no doubt, or once 6 s have passed."""
     starts = range(len(records) - batch + 1)
     calls = max(2, _CALLS_PER_ROUND // batch)
 
@@ -208,17 +226,43 @@ def _interleaved(
     times = _Times([], [])
     began = time.perf_counter()
     for number in range(rounds):
+        if number == _MIN_ROUNDS and (candidate is original or _no_doubt(times.ratios, confidence)):
+            break
         if number >= _MIN_ROUNDS and time.perf_counter() - began > _SECONDS:
             break
         pair = [candidate, original] if number % 2 else [original, candidate]
-        taken = {id(runtime): timed(runtime, number) for runtime in pair}
+        taken = {id(runtime): timed(runtime, number) for runtime in dict.fromkeys(pair)}
         times.calls_ms.extend(taken[id(candidate)])
         times.ratios.append(float(np.median(taken[id(candidate)]) / np.median(taken[id(original)])))
     return times
 
 
+def _no_doubt(ratios: Sequence[float], confidence: float) -> bool:
+    """Whether a candidate is surely faster than the original, or surely not; to be asked once.
+
+    Asked after every round, it would sooner or later be sure by chance.
+    """
+    faster = median_upper_bound(ratios, confidence) < _FASTER
+    return faster or median_lower_bound(ratios, confidence) >= 1.0
+
+
+def _told_apart(times: Mapping[str, Sequence[float]], confidence: float) -> bool:
+    """Whether each contender surely counts as equal to the fastest, or surely not; to be asked once."""
+    first = min(times, key=lambda name: float(np.median(times[name])))
+    limit = 1.0 + SAME_WITHIN
+    ratios = [np.divide(taken, times[first]).tolist() for name, taken in times.items() if name != first]
+    return all(
+        median_upper_bound(each, confidence) <= limit or median_lower_bound(each, confidence) > limit
+        for each in ratios
+    )
+
+
 def run_off(
-    uris: Mapping[str, str], records: Sequence[bytes], batch: int, rounds: int = ROUNDS
+    uris: Mapping[str, str],
+    records: Sequence[bytes],
+    batch: int,
+    rounds: int = ROUNDS,
+    confidence: float = CONFIDENCE,
 ) -> dict[str, list[float]]:
     """Several candidates in one process, by turns: name -> median ms of each round.
 
@@ -226,7 +270,8 @@ def run_off(
         uris: name -> the servable's folder.
         records: what they are asked.
         batch: examples a call.
-        rounds: how many.
+        rounds: how many; half of them do where these tell the candidates apart.
+        confidence: with which they must.
     """
     loaded = {name: runtimes.load(uri) for name, uri in uris.items()}
     size = min(batch, len(records))
@@ -235,6 +280,8 @@ def run_off(
         runtime.predict(records[:size])
     times: dict[str, list[float]] = {name: [] for name in loaded}
     for number in range(rounds):
+        if number == _MIN_ROUNDS and _told_apart(times, confidence):
+            break
         chosen = [starts[(number * calls + call) % len(starts)] for call in range(calls)]
         taken: dict[str, list[float]] = {name: [] for name in loaded}
         # By turns within the round as well: a busy moment meets all of them.

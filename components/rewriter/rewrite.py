@@ -138,6 +138,7 @@ def _task(job: Job, technique: str) -> worker.Task:
         label=job.label,
         slices=job.slices,
         max_examples=job.max_examples,
+        confidence=job.policy.confidence,
     )
 
 
@@ -176,6 +177,7 @@ def _run_off(job: Job, verdicts: Sequence[Verdict]) -> dict[str, list[float]]:
         max_examples=job.max_examples,
         batch=measure.BATCH if job.policy.objective == "throughput" else 1,
         result=job.scratch / "run_off.json",
+        confidence=job.policy.confidence,
     )
     try:
         subprocesses.run(worker.run_off, task, limits=job.limits)

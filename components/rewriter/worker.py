@@ -37,6 +37,7 @@ class Task:
         slices: features whose values make slices.
         max_examples: at most so many examples are judged.
         rounds: of timing, at most.
+        confidence: with which fewer rounds must leave no doubt.
     """
 
     technique: str
@@ -51,6 +52,7 @@ class Task:
     slices: Sequence[str]
     max_examples: int
     rounds: int = measure.ROUNDS
+    confidence: float = measure.CONFIDENCE
 
 
 def build(task: Task) -> None:
@@ -78,6 +80,7 @@ class RunOff:
         max_examples: at most so many.
         batch: examples a call.
         result: file for the times: JSON, name -> ms per round.
+        confidence: with which fewer rounds must tell them apart.
     """
 
     folders: Mapping[str, Path]
@@ -86,13 +89,15 @@ class RunOff:
     max_examples: int
     batch: int
     result: Path
+    confidence: float = measure.CONFIDENCE
 
 
 def run_off(task: RunOff) -> None:
     """Writes each contender's time in each round."""
     records = examples.read_split(task.examples_uri, task.split, task.max_examples)
     uris = {name: str(folder) for name, folder in task.folders.items()}
-    task.result.write_text(json.dumps(measure.run_off(uris, records, task.batch)))
+    times = measure.run_off(uris, records, task.batch, confidence=task.confidence)
+    task.result.write_text(json.dumps(times))
 
 
 def _keep_temporary_files(folder: Path) -> None:
@@ -105,6 +110,8 @@ def judge(task: Task) -> None:
     """Writes the candidate's figures and its scores: (N, C) float32, in file order."""
     records = examples.read_split(task.examples_uri, task.split, task.max_examples)
     asked = measure.Questions(records, task.label, task.slices)
-    figures, scores = measure.measure(str(task.folder), str(task.original), asked, task.rounds)
+    figures, scores = measure.measure(
+        str(task.folder), str(task.original), asked, task.rounds, task.confidence
+    )
     measure.write_scores(task.folder / SCORES_FILE, scores)
     (task.folder / FIGURES_FILE).write_text(json.dumps(asdict(figures)))

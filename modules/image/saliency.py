@@ -104,7 +104,9 @@ def _mistakes(
     """(score, encoded, pixels, predicted) of what the model gets wrong."""
     found: list[tuple[float, bytes, np.ndarray, int]] = []
     waiting: list[tuple[bytes, np.ndarray, int]] = []
-    predict = tf.function(lambda images: model(images, training=False), reduce_retracing=True)
+    # Of one shape: the last, smaller batch is not worth a trace of its own.
+    spec = tf.TensorSpec((None, *model.inputs[0].shape[1:]), tf.float32)
+    predict = tf.function(lambda images: model(images, training=False), input_signature=[spec])
 
     def judge() -> None:
         scores = np.asarray(predict(tf.stack([pixels for _, pixels, _ in waiting])))

@@ -47,7 +47,8 @@ def layout(dtypes: Mapping[str, str], hparams: TabularInputHparams) -> Layout:
         hparams: the label, and columns to ignore or to take for codes.
 
     Raises:
-        TrainingError: a column that is named is not there, or none is left.
+        TrainingError: a column that is named is not there, none is left, or a cross has one
+            that the model does not see.
     """
     named = {*hparams.categorical, *hparams.ignore, *(name for cross in hparams.crosses for name in cross)}
     for name in sorted(named):
@@ -60,6 +61,13 @@ def layout(dtypes: Mapping[str, str], hparams: TabularInputHparams) -> Layout:
     seen = sorted(set(dtypes) - {hparams.label_feature, *hparams.ignore})
     if not seen:
         raise TrainingError("No column is left for the model to see", place="model.ignore")
+    for name in (name for cross in hparams.crosses for name in cross):
+        if name not in seen:
+            raise TrainingError(
+                f"A cross has the column {name!r}, which the model does not see",
+                place="model.crosses",
+                remedy="Take it out of the cross, or out of model.ignore; the label can be in no cross.",
+            )
     categorical = tuple(name for name in seen if dtypes[name] == "string" or name in hparams.categorical)
     return Layout(
         numeric=tuple(name for name in seen if name not in categorical),

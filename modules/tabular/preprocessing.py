@@ -1,8 +1,9 @@
 """Transform's part for tables: what each column becomes, from its type alone.
 
 Numbers become z-scores and quantile buckets, texts and codes indices into a
-vocabulary, and crosses hashed combinations. A missing number is the mean; a
-missing text is a category of its own. All leave as one row of floats, so that
+vocabulary, and crosses hashed combinations. A missing number is the mean, and
+so is an infinite one, which would leave its column without a mean; a missing
+text is a category of its own. All leave as one row of floats, so that
 a model, and what a model is rewritten into, takes a single tensor.
 """
 
@@ -78,8 +79,8 @@ def _numbers(
 ) -> tuple[list[tf.Tensor], list[tf.Tensor]]:
     """Z-score and bucket of each column, each (B,).
 
-    All columns go through one analyzer of each kind: an analyzer costs a third of a
-    second before it has seen a row, and a table may have a hundred columns.
+    All columns go through one analyzer of each kind: every analyzer costs some 0.4
+    CPU seconds before it has seen a row, and a table may have a hundred columns.
     """
     if not values:
         return [], []
@@ -90,8 +91,8 @@ def _numbers(
 
 
 def _filled(table: tf.Tensor) -> tf.Tensor:
-    """(B, N) with missing numbers as the mean of those of their column that are there."""
-    missing = tf.math.is_nan(table)
+    """(B, N) with missing and infinite numbers as the mean of the others of their column."""
+    missing = tf.logical_not(tf.math.is_finite(table))
     present = tf.cast(tf.logical_not(missing), tf.float32)
     sums = tft.mean(tf.concat([tf.where(missing, 0.0, table), present], axis=1), reduce_instance_dims=False)
     mean, share = tf.split(sums, 2)

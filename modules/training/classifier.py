@@ -118,11 +118,13 @@ class Job:
         train: hyperparameters.
         state_root: folder for checkpoints; empty for none.
         make_task: from Transform's output to the task.
+        small: whether a step is a matter of milliseconds, as `session.prepare` takes it.
     """
 
     train: TrainHparams
     state_root: str
     make_task: Callable[[tft.TFTransformOutput], Task]
+    small: bool = False
 
 
 @dataclass(frozen=True)
@@ -164,7 +166,7 @@ def run(fn_args: FnArgs, run_fn: str, job: Job) -> None:
         workers.run(run_fn, fn_args, job.train)
         return
     hosts.announce(run_fn, fn_args, os.environ)
-    session = prepare(job.train)
+    session = prepare(job.train, small=job.small)
     board_folder = fn_args.model_run_dir if job.train.tensorboard else ""
     done = fit(fn_args, job, session, board_folder=board_folder)
     if session.is_chief:

@@ -48,8 +48,13 @@ def has_tpu() -> bool:
     return bool(tf.config.list_physical_devices("TPU"))
 
 
-def configure(hparams: TrainHparams) -> None:
+def configure(hparams: TrainHparams, *, small: bool = False) -> None:
     """Chooses devices, lets GPU memory grow as needed, and sets thread counts.
+
+    Args:
+        hparams: settings.
+        small: whether a step is a matter of milliseconds: each operation then runs on one
+            thread, unless settings say otherwise.
 
     Raises:
         TrainingError: no GPU where one is wanted, or TensorFlow is already
@@ -60,7 +65,8 @@ def configure(hparams: TrainHparams) -> None:
         if not tf.config.list_logical_devices("GPU"):
             tf.config.experimental.set_memory_growth(gpu, True)
     for kind in ("intra", "inter"):
-        _set_threads(kind, getattr(hparams, f"{kind}_op_threads"), threads(hparams.local_workers))
+        automatic = 1 if small and kind == "intra" else threads(hparams.local_workers)
+        _set_threads(kind, getattr(hparams, f"{kind}_op_threads"), automatic)
 
 
 def _choose_devices(wanted: str) -> None:

@@ -30,20 +30,29 @@ _PROBE_ROUNDS = 25
 
 @dataclass(frozen=True)
 class PrecisionChoice:
-    """A Keras dtype policy, and why it was taken; `tentative` where the model itself has the last word."""
+    """A Keras dtype policy, and why it was taken.
+
+    Attributes:
+        policy: its name.
+        reason: why.
+        tentative: whether the model itself has the last word.
+        probed: whether the device was asked what it is good at, where that decides.
+    """
 
     policy: str
     reason: str
     tentative: bool = False
+    probed: bool = True
 
 
-def choose(wanted: str, *, deterministic: bool) -> PrecisionChoice:
+def choose(wanted: str, *, deterministic: bool, probe: bool = True) -> PrecisionChoice:
     """The policy for `wanted`: itself, or for `auto` what the device is good at.
 
     On a processor with bfloat16 units `auto` times a convolution and a matrix
     product both ways, since units alone do not mean speed. Where both gain, the
     choice is still tentative: see `precision_trial`. A deterministic run
-    decides nothing by timing and takes float32 there.
+    decides nothing by timing and takes float32 there. Without `probe` the
+    operations are left for `precision_trial` to time.
     """
     if wanted != "auto":
         return PrecisionChoice(wanted, "set by train.precision")
@@ -52,7 +61,7 @@ def choose(wanted: str, *, deterministic: bool) -> PrecisionChoice:
     capability = devices.gpu_compute_capability()
     if capability is not None:
         return for_gpu(capability)
-    return _for_cpu(devices.cpu_bfloat16_units(), deterministic=deterministic)
+    return _for_cpu(devices.cpu_bfloat16_units(), deterministic=deterministic, probe=probe)
 
 
 def for_gpu(capability: tuple[int, int]) -> PrecisionChoice:
@@ -65,11 +74,13 @@ def for_gpu(capability: tuple[int, int]) -> PrecisionChoice:
     return PrecisionChoice(FLOAT32, f"{version} has no tensor cores")
 
 
-def _for_cpu(units: Sequence[str], *, deterministic: bool) -> PrecisionChoice:
+def _for_cpu(units: Sequence[str], *, deterministic: bool, probe: bool) -> PrecisionChoice:
     if not units:
         return PrecisionChoice(FLOAT32, "the processor has no bfloat16 units")
     if deterministic:
         return PrecisionChoice(FLOAT32, "train.deterministic: nothing is chosen by timing")
+    if not probe:
+        return PrecisionChoice(FLOAT32, ", ".join(units), tentative=True, probed=False)
     gains = {name: _gain(operation) for name, operation in _PROBES.items()}
     measured = ", ".join(f"{name} {gain:.2f} times" for name, gain in gains.items())
     gained = min(gains.values()) >= _WORTH_IT

@@ -29,6 +29,9 @@ _WORTH_IT = 1.1
 _HOPED_SAVING = 0.3
 # Making, tracing and timing the second model takes as long as the first, and somewhat more.
 _COST_OF_SECOND = 1.5
+# A small step takes 5 ms: with luck so many take a second and a half less, which making two models costs.
+_FEW_SMALL_STEPS = 1000
+TOO_SHORT = "too short a training to win back trying bfloat16"
 
 
 def settle(session: Session, build: Callable[[], keras.Model], inputs: tf.Tensor, steps: int) -> Session:
@@ -44,26 +47,35 @@ def settle(session: Session, build: Callable[[], keras.Model], inputs: tf.Tensor
     """
     if not session.precision.tentative:
         return session
-    choice = _tried(session, build, inputs, steps)
+    if session.small and steps < _FEW_SMALL_STEPS:
+        return replace(session, precision=PrecisionChoice(FLOAT32, TOO_SHORT))
+    before = session.precision
+    if not before.probed:
+        before = precision.choose(session.hparams.precision, deterministic=False)
+    choice = _tried(before, build, inputs, steps, session.hparams) if before.tentative else before
     keras.utils.clear_session(free_memory=False)
     seeds.set_all(session.hparams.seed, deterministic=session.hparams.deterministic)
     return replace(session, precision=choice)
 
 
 def _tried(
-    session: Session, build: Callable[[], keras.Model], inputs: tf.Tensor, steps: int
+    before: PrecisionChoice,
+    build: Callable[[], keras.Model],
+    inputs: tf.Tensor,
+    steps: int,
+    hparams: TrainHparams,
 ) -> PrecisionChoice:
     began = time.perf_counter()
-    plain = _gradients(FLOAT32, build, inputs, session.hparams)
+    plain = _gradients(FLOAT32, build, inputs, hparams)
     cost_s = time.perf_counter() - began
     plain_s = _seconds(plain)
     if steps * plain_s * _HOPED_SAVING < cost_s * _COST_OF_SECOND:
-        return PrecisionChoice(FLOAT32, "too short a training to win back trying bfloat16")
-    best = _best_of_turns([plain, _gradients(BFLOAT16, build, inputs, session.hparams)])
+        return PrecisionChoice(FLOAT32, TOO_SHORT)
+    best = _best_of_turns([plain, _gradients(BFLOAT16, build, inputs, hparams)])
     policy = BFLOAT16 if best[0] >= _WORTH_IT * best[1] else FLOAT32
     return PrecisionChoice(
         policy,
-        f"{session.precision.reason}; this model's gradients: float32 {1000 * best[0]:.1f} ms, "
+        f"{before.reason}; this model's gradients: float32 {1000 * best[0]:.1f} ms, "
         f"bfloat16 {1000 * best[1]:.1f} ms",
     )
 

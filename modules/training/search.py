@@ -56,7 +56,7 @@ def tuner(fn_args: FnArgs, make_job: MakeJob) -> TunerFnResult:
 
     def fit(job: classifier.Job) -> FitReport:
         # Trials keep no checkpoints, and are no part of a cluster.
-        session = prepare(job.train, environment={})
+        session = prepare(job.train, environment={}, small=job.small)
         return classifier.fit(fn_args, replace(job, state_root=""), session, echo=lambda line: None).report
 
     config = dict(fn_args.custom_config)

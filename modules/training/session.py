@@ -23,11 +23,19 @@ from modules.training.strategies import Placement
 
 @dataclass(frozen=True)
 class Session:
-    """Where and in which numbers a model is trained."""
+    """Where and in which numbers a model is trained.
+
+    Attributes:
+        hparams: settings.
+        placement: devices and strategy.
+        precision: which numbers.
+        small: whether a step is a matter of milliseconds.
+    """
 
     hparams: TrainHparams
     placement: Placement
     precision: PrecisionChoice
+    small: bool = False
 
     @property
     def is_chief(self) -> bool:
@@ -55,22 +63,31 @@ class Session:
         }
 
 
-def prepare(hparams: TrainHparams, environment: Mapping[str, str] = os.environ) -> Session:
+def prepare(
+    hparams: TrainHparams, environment: Mapping[str, str] = os.environ, *, small: bool = False
+) -> Session:
     """Seeds everything and takes hold of the devices.
 
     Call before anything else touches TensorFlow's devices: workers can only be
     joined, and threads set, before the first operation runs.
 
+    Args:
+        hparams: settings.
+        environment: of this process.
+        small: whether a step is a matter of milliseconds, so that threads would wait for each other
+            more than they compute, and 16 bits can hardly pay.
+
     Raises:
         TrainingError: a strategy without its devices, a bad TF_CONFIG, a worker
             that does not come, or a batch smaller than the replicas.
     """
-    devices.configure(hparams)
+    devices.configure(hparams, small=small)
     placement = strategies.build(hparams, environment)
     seeds.set_all(hparams.seed, deterministic=hparams.deterministic)
     # Workers must agree, so none of them may decide by its own timing.
-    choice = precision.choose(hparams.precision, deterministic=hparams.deterministic or placement.workers > 1)
-    return Session(hparams, placement, choice)
+    deterministic = hparams.deterministic or placement.workers > 1
+    choice = precision.choose(hparams.precision, deterministic=deterministic, probe=not small)
+    return Session(hparams, placement, choice, small)
 
 
 def in_float32(model: keras.Model, build: Callable[[], keras.Model]) -> keras.Model:

@@ -10,6 +10,8 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+from components import heap
+
 SHARDS = 4
 _DONE = "README"
 
@@ -23,13 +25,15 @@ def write(folder: Path) -> Path:
     """
     if (folder / _DONE).exists():
         return folder
-    import tensorflow as tf
+    with heap.importing("sklearn.datasets"):
+        import sklearn.datasets  # noqa: F401
+        import tensorflow as tf
 
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder.parent) as scratch:
         made = Path(scratch, "digits")
         made.mkdir()
-        records = list(_records(tf))
+        records = list(_records())
         for shard in range(SHARDS):
             path = made / f"digits-{shard:05d}-of-{SHARDS:05d}.tfrecord"
             with tf.io.TFRecordWriter(str(path)) as writer:
@@ -40,7 +44,7 @@ def write(folder: Path) -> Path:
     return folder
 
 
-def _records(tf: object) -> Iterator[bytes]:
+def _records() -> Iterator[bytes]:
     from sklearn.datasets import load_digits
 
     data = load_digits()

@@ -51,6 +51,7 @@ def test_the_optimizers_of_an_experiment_are_those_of_keras() -> None:
     [
         ({"optimizer": "adamm"}, "no optimizer 'adamm'; did you mean 'adam'"),
         ({"optimizer": "zzz"}, "known: adadelta, .*sgd"),
+        ({"batch_size": 5, "local_workers": 3, "accumulate_steps": 2}, "5 is smaller than 3 workers times 2"),
         ({"profile": "30-20"}, "a first and a later last step"),
         ({"profile": "20-20"}, "a first and a later last step"),
         ({"profile": "20-30", "tensorboard": False}, "needs train.tensorboard"),

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from components.errors import WorkerLostError
 from components.serving import runtimes
 from pipelines import bulk
 from pipelines.beam_stage import Beam
@@ -18,6 +19,7 @@ from pipelines.cli.main import main
 from pipelines.engines import answers
 from pipelines.errors import EngineError, InputError, NotFoundError
 from pipelines.lineage.store import Store
+from pipelines.runners import beam_pipelines
 from pipelines.workspace import Workspace
 from tests.servables import write_lengths
 
@@ -151,6 +153,28 @@ def test_an_engine_that_is_not_there_is_refused_before_anything_is_written(
         bulk.run(bulk.Request(pushed, tmp_path / "a.csv", tmp_path / "new" / "out", beam=Beam(**engine)))
     assert caught.value.place == place
     assert [path.name for path in tmp_path.iterdir()] == ["a.csv"]
+
+
+@pytest.mark.parametrize(("losses", "found"), [(2, ["a.csv", "out"]), (3, ["a.csv"])])
+def test_a_lost_worker_is_made_up_for_twice(
+    pushed, tmp_path, monkeypatch, losses: int, found: list[str]
+) -> None:
+    make, left = beam_pipelines.pipeline_maker, iter(range(losses))
+
+    def maker(arguments: list[str]) -> Any:
+        if next(left, None) is not None:
+            raise WorkerLostError("SDK worker disconnected")
+        return make(arguments)
+
+    monkeypatch.setattr(beam_pipelines, "pipeline_maker", maker)
+    (tmp_path / "a.csv").write_text("text\na\n")
+    request = bulk.Request(pushed, tmp_path / "a.csv", tmp_path / "out")
+    if losses == 2:
+        assert bulk.run(request).answered == 1
+    else:
+        with pytest.raises(bulk.BulkFailedError, match="lost a worker 3 times"):
+            bulk.run(request)
+    assert sorted(path.name for path in tmp_path.iterdir()) == found
 
 
 def test_a_model_that_does_not_load(pushed, tmp_path) -> None:

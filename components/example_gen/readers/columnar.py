@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import fastavro
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyarrow import parquet
 
 from components.errors import DataError
 from components.example_gen import tables
 from components.example_gen.batch import BATCH_RECORDS, Batch, Fault
 from components.example_gen.request import Request, Source
+
+_INT64_MAX = 2**63 - 1
 
 Batches = Callable[[str, Mapping[str, str]], Iterator[tuple[pa.RecordBatch, list[Fault]]]]
 
@@ -111,11 +115,19 @@ def _from_rows(rows: list[dict[str, Any]]) -> pa.RecordBatch:
 def _column(values: list[Any]) -> pa.Array:
     try:
         return pa.array(values)
-    except (pa.ArrowInvalid, pa.ArrowTypeError):
+    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
         present = [value for value in values if value is not None]
         if all(isinstance(value, int | float) for value in present):
-            return pa.array(values, pa.float64())
+            return pa.array([None if value is None else _as_float(value) for value in values], pa.float64())
         return pa.array([None if value is None else str(value) for value in values])
+
+
+def _as_float(value: float) -> float:
+    """JSON knows no largest number; what is beyond a float's range is infinite, as 1e999 is."""
+    try:
+        return float(value)
+    except OverflowError:
+        return math.copysign(math.inf, value)
 
 
 def kinds(batches: Batches, source: Source, request: Request) -> dict[str, str]:
@@ -142,8 +154,15 @@ def _batch_kinds(batch: pa.RecordBatch, path: str) -> dict[str, str]:
                 place=path,
                 remedy="Flatten it to numbers, texts or lists of them.",
             )
-        found[field.name] = kind
+        found[field.name] = tables.FLOAT if _beyond_int64(batch.column(field.name)) else kind
     return found
+
+
+def _beyond_int64(column: pa.Array) -> bool:
+    """Whether a column of unsigned integers holds one that no feature holds as an integer."""
+    if not pa.types.is_uint64(column.type):
+        return False
+    return int(pc.max(column).as_py() or 0) > _INT64_MAX
 
 
 def read(batches: Batches, source: Source, request: Request, kinds: tables.Kinds) -> Iterator[Batch]:

@@ -117,7 +117,7 @@ def start(function: str, *arguments: object, **environment: str) -> subprocess.P
     )
 
 
-def result(process: subprocess.Popen[str], timeout_s: float = 240.0) -> Any:
+def result(process: subprocess.Popen[str], timeout_s: float = 900.0) -> Any:
     """Waits for a child that must end well, and returns what its function returned."""
     out, err = process.communicate(timeout=timeout_s)
     assert process.returncode == 0, err[-4000:]

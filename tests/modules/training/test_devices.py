@@ -43,3 +43,16 @@ def test_onednn_is_a_matter_of_the_process(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setenv(devices.ONEDNN, "0")
     assert not devices.needs_own_process(hparams(onednn="off"))
     assert devices.needs_own_process(hparams(onednn="on"))
+
+
+def test_operations_of_small_steps_run_on_one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: dict[str, int] = {}
+
+    def note(kind: str, wanted: int, automatic: int) -> None:
+        asked[kind] = automatic
+
+    monkeypatch.setattr(devices, "_set_threads", note)
+    devices.configure(hparams(), small=True)
+    assert asked["intra"] == 1
+    devices.configure(hparams(), small=False)
+    assert asked["intra"] == devices.threads()

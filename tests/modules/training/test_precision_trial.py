@@ -13,7 +13,7 @@ import tensorflow as tf
 
 from modules.hparams.train import TrainHparams
 from modules.input_pipeline import plain_batches
-from modules.training import classifier, precision_trial
+from modules.training import classifier, devices, precision, precision_trial
 from modules.training.precision import PrecisionChoice
 from modules.training.session import Session, prepare
 from modules.training.transfer import Stage
@@ -53,6 +53,27 @@ def test_a_short_training_stays_in_float32(session: Session) -> None:
     settled = precision_trial.settle(session, _build, INPUTS, steps=1)
     assert settled.precision.policy == "float32"
     assert "too short" in settled.precision.reason
+
+
+def test_a_short_training_of_small_steps_makes_no_model_to_find_out(session: Session) -> None:
+    def build() -> keras.Model:
+        raise AssertionError("a model was made")
+
+    small = replace(session, small=True)
+    settled = precision_trial.settle(small, build, INPUTS, steps=510)
+    assert settled.precision == PrecisionChoice("float32", precision_trial.TOO_SHORT)
+
+
+def test_a_device_that_was_not_asked_is_asked_before_a_long_training(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(devices, "cpu_bfloat16_units", lambda: ["amx_bf16"])
+    monkeypatch.setattr(precision, "_gain", lambda operation: 0.9)
+    small = prepare(TrainHparams(precision="auto"), environment={}, small=True)
+    assert small.precision.tentative and not small.precision.probed
+    settled = precision_trial.settle(small, _build, INPUTS, steps=10**9)
+    assert settled.precision.policy == "float32"
+    assert "convolution 0.90 times" in settled.precision.reason
 
 
 def test_the_model_is_the_same_as_without_a_trial(session: Session) -> None:

@@ -257,3 +257,17 @@ def _compare(theirs, ours) -> None:
 
 def test_excluded_columns_are_not_read(write) -> None:
     assert read(write("a,b\n1,2\n"), "csv", exclude=("b",))[0] == [{"a": 1}]
+
+
+def test_integers_beyond_64_bits_are_floats_in_every_format(write, tmp_path) -> None:
+    large = 2**63 + 5
+    lines = write(f'{{"a": {large}, "label": "x"}}\n{{"a": 7, "label": "y"}}\n', "a.jsonl")
+    table = write(f"a,label\n{large},x\n7,y\n")
+    columns = pa.table({"a": pa.array([large, 7], pa.uint64()), "label": ["x", "y"]})
+    pa.parquet.write_table(columns, tmp_path / "a.parquet")
+    for path, name in ((lines, "jsonl"), (table, "csv"), (tmp_path / "a.parquet", "parquet")):
+        rows, faults = read(path, name)
+        assert [row["a"] for row in rows] == [float(2**63), 7.0], name
+        assert faults == []
+    huge = write(f'{{"a": {10**400}, "label": "x"}}\n{{"a": 7, "label": "y"}}\n', "b.jsonl")
+    assert [row["a"] for row in read(huge, "jsonl")[0]] == [float("inf"), 7.0]
