@@ -28,7 +28,10 @@ def test_reading_is_compared_by_cpu_and_the_data_part_by_the_clock() -> None:
         "chain stock": (20.0, 9.0),
     }
     one = {name: [{"s": s, "cpu_s": cpu, "peak_mb": 1.0}] for name, (s, cpu) in seconds.items()}
-    figures = {item.name: item for item in ingestion._figures(100, {"CSV": one, "TFRecord": one})}
+    found = [figure for kind in ("csv", "tfrecord") for figure in ingestion._FIGURES[kind](100, one)]
+    figures = {item.name: item for item in found}
     assert (figures["csv_vs_stock_500k"].ours, figures["csv_vs_stock_500k"].ratio) == (50.0, 5.0)
     assert figures["data_part_vs_stock_500k"].ratio == 4.0
+    assert figures["data_part_vs_stock_500k_cpu"].ratio == 1.0
+    assert figures["tfrecord_vs_stock_500k"].ratio == 5.0
     assert all(figure.reached for figure in figures.values())
