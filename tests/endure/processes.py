@@ -9,6 +9,8 @@ from pathlib import Path
 
 import psutil
 
+SERVER_LOG = "server.log"
+
 
 def children(pid: int) -> list[psutil.Process]:
     """The nodes' processes: direct children of a run."""
@@ -18,12 +20,12 @@ def children(pid: int) -> list[psutil.Process]:
 
 
 def servers(pid: int) -> list[psutil.Process]:
-    """Model servers among all descendants of a run."""
+    """Model servers among all descendants of a run: those whose output goes to a server's log."""
     found = []
     with contextlib.suppress(psutil.NoSuchProcess):
         for process in psutil.Process(pid).children(recursive=True):
-            with contextlib.suppress(psutil.Error):
-                if "components.serving.server" in " ".join(process.cmdline()):
+            with contextlib.suppress(OSError, psutil.Error):
+                if Path(f"/proc/{process.pid}/fd/1").resolve().name == SERVER_LOG:
                     found.append(process)
     return found
 
