@@ -19,7 +19,7 @@ import tensorflow as tf
 import tensorflow_transform as tft
 from PIL import Image
 
-from modules import contract
+from modules import class_labels, contract
 from modules.hparams.image import ImageModelHparams
 from modules.image.decode import decode_images
 from modules.tabular import columns
@@ -146,7 +146,7 @@ def test_mistakes_have_pictures_that_are_found_by_the_encoded_image(images) -> N
     trained, encoded, _ = images
     model = keras.models.load_model(trained.keras)
     scores = np.asarray(model(decode_images(tf.constant(encoded), height=8, width=8, channels=3)))
-    names = [line.strip() for line in (trained.transform / "transform_fn/assets/label").read_text().split()]
+    names = class_labels.read(tft.TFTransformOutput(str(trained.transform))).names
     wrong = {
         hashlib.sha256(image).hexdigest(): names[int(row.argmax())]
         for index, (image, row) in enumerate(zip(encoded, scores, strict=True))
