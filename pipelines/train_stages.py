@@ -201,9 +201,13 @@ class Train(Stage):
         "auto", description="Intel's kernels. on and off train in a process of its own."
     )
     intra_op_threads: Annotated[int, Field(ge=0)] = Field(
+        0,
+        description="0 is as many as cores may be used, shared among local workers; one where a picture "
+        "network's step is a matter of milliseconds.",
+    )
+    inter_op_threads: Annotated[int, Field(ge=0)] = Field(
         0, description="0 is as many as cores may be used, shared among local workers."
     )
-    inter_op_threads: Annotated[int, Field(ge=0)] = Field(0, description="0 as above.")
     checkpoint: Checkpoint = Checkpoint()
     deterministic: bool = Field(
         False, description="Bit-identical weights in every run on one machine; nothing is chosen by timing."

@@ -12,6 +12,8 @@ import os
 import signal
 import sys
 
+from components import heap
+
 
 def child(task: dict[str, object]) -> None:
     os.chdir(str(task["cwd"]))
@@ -36,9 +38,10 @@ def child(task: dict[str, object]) -> None:
 
 
 def serve() -> None:
-    import pipelines.create
-    import pipelines.runners.beam
-    import pipelines.runners.local  # noqa: F401
+    with heap.importing("pipelines.runners.local"):
+        import pipelines.create
+        import pipelines.runners.beam
+        import pipelines.runners.local  # noqa: F401
 
     answers = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)  # what libraries print must not mix with answers

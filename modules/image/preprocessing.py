@@ -1,8 +1,10 @@
 """Transform's part for images: the label vocabulary and per-channel statistics.
 
-Image bytes pass through undecoded. Decoded floats would take several times
-the disk and read slower than the images decode, so decoding happens in
-tf.data and in the serving graph, by `modules.image.decode`.
+Image bytes pass through undecoded: decoding happens in tf.data and in the
+serving graph, by `modules.image.decode`. Decoded floats would take three times
+the disk and read slower than the images decode; decoded bytes of small
+pictures read faster, but once only, as the trainer's cache holds what it has
+decoded, and they would leave no whole picture to take random parts of.
 """
 
 from __future__ import annotations

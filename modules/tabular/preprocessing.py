@@ -84,17 +84,19 @@ def _numbers(
     """
     if not values:
         return [], []
-    table = _filled(tf.stack(values, axis=1))
+    # A sum down a column rounds at every row: of longitudes float32 would lose the third digit.
+    table = _filled(tf.cast(tf.stack(values, axis=1), tf.float64))
     scores = tft.scale_to_z_score(table, elementwise=True)
-    buckets = tft.bucketize(table, hparams.buckets, elementwise=True)
+    buckets = tft.bucketize(tf.cast(table, tf.float32), hparams.buckets, elementwise=True)
     return tf.unstack(scores, axis=1), tf.unstack(buckets, axis=1)
 
 
 def _filled(table: tf.Tensor) -> tf.Tensor:
     """(B, N) with missing and infinite numbers as the mean of the others of their column."""
     missing = tf.logical_not(tf.math.is_finite(table))
-    present = tf.cast(tf.logical_not(missing), tf.float32)
-    sums = tft.mean(tf.concat([tf.where(missing, 0.0, table), present], axis=1), reduce_instance_dims=False)
+    present = tf.cast(tf.logical_not(missing), table.dtype)
+    known = tf.where(missing, tf.zeros_like(table), table)
+    sums = tft.mean(tf.concat([known, present], axis=1), reduce_instance_dims=False)
     mean, share = tf.split(sums, 2)
     return tf.where(missing, mean / tf.maximum(share, 1e-6), table)
 

@@ -23,6 +23,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol, Self
 
+from components import heap
+
 ENTRY = ("python", "-m", "pipelines.runners.kfp_entrypoint")
 _POLL_S = 0.05
 
@@ -144,6 +146,7 @@ def _child(task: Mapping[str, Any]) -> None:
     """What a forked container does; never returns."""
     code = 1
     try:
+        heap.settle()
         os.setsid()
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         log = os.open(task["log"], os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
@@ -173,12 +176,13 @@ def _serve() -> None:
     """Reads a task a line, forks, and tells process ids and exit codes."""
     answers = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)  # what libraries print must not mix with answers
-    import apache_beam  # noqa: F401
+    with heap.importing("pipelines.runners.kfp_executors"):
+        import apache_beam  # noqa: F401
 
-    from components import beam_worker
-    from pipelines.runners import kfp_executors  # noqa: F401
+        from components import beam_worker
+        from pipelines.runners import kfp_executors  # noqa: F401
 
-    beam_worker.prepare()
+        beam_worker.prepare()
     running: dict[int, int] = {}
     waiting, buffer = True, b""
     while waiting:

@@ -127,7 +127,7 @@ def _as_float(value: float) -> float:
     try:
         return float(value)
     except OverflowError:
-        return math.copysign(math.inf, value)
+        return math.inf if value > 0 else -math.inf
 
 
 def kinds(batches: Batches, source: Source, request: Request) -> dict[str, str]:

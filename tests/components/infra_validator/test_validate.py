@@ -129,6 +129,13 @@ def test_a_server_that_is_never_ready(request_of, judged, tmp_path, monkeypatch)
     assert "was not ready in time: its log is empty" in verdict.faults[0]
 
 
+def test_a_server_that_ends_by_itself(request_of, judged, monkeypatch) -> None:
+    ending = ("ending", [sys.executable, "-c", "import sys; print('ERROR: no'); sys.exit(3)"])
+    monkeypatch.setattr(model_server, "_command", lambda embedded_only: ending)
+    verdict = validate.validate(request_of, expected(judged), Limits(120.0))
+    assert "the model server ended with code 3: ERROR: no" in verdict.faults[0]
+
+
 SERVE_AND_DIE = """
 import os, signal, sys
 from pathlib import Path
