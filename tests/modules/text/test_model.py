@@ -73,8 +73,6 @@ def test_the_keras_file_loads_and_answers_the_same(variant: str, tmp_path) -> No
 @pytest.mark.parametrize("positions", ["learned", "rotary"])
 def test_places_count(positions: str) -> None:
     model = build(positions=positions)
-    for variable in model.trainable_variables:
-        variable.assign(5 * variable)  # they begin so small that attention is almost even
     swapped = IDS[:1, [0, 2, 1, 3, 4]]
     assert not np.allclose(np.asarray(model(IDS[:1])), np.asarray(model(swapped)), atol=1e-5)
 
