@@ -128,7 +128,7 @@ def recompute_peaks() -> list[float]:
     for recompute in (True, False):
         session = prepare(small.hparams(epochs=1, batch_size=rows, recompute=recompute))
         x = inputs = keras.Input((width,))
-        for _ in range(12):
+        for _ in range(36):
             x = keras.layers.Dense(width, activation="gelu")(x)
         model = keras.Model(inputs, keras.layers.Dense(small.CLASSES, "softmax")(x))
         stream = TrainingStream(dataset, rows, rows, seed=0)
