@@ -13,7 +13,6 @@ left that could ask.
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import json
 import os
 import pickle
@@ -29,13 +28,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from components import heap
+from components import child_process, heap
 
 _MESSAGE_BYTES = 1 << 16
 _FILES = 4
 """That come with a request: the connection, the request, and where output and errors go."""
-
-_PR_SET_PDEATHSIG = 1
 
 Work = Callable[[Any], Mapping[str, Any]]
 """What a worker does: importable by name; what it returns, JSON, is told, and its `code` is the exit code."""
@@ -234,7 +231,7 @@ class _Server:
             self.control.close()
             for other in self.running.values():
                 other.close()
-            _die_with_server()
+            child_process.die_with_parent()
             os.dup2(output, 1)
             os.dup2(error, 2)
             for file in (output, error):
@@ -243,11 +240,7 @@ class _Server:
         except BaseException:
             traceback.print_exc()
         finally:
-            with contextlib.suppress(OSError):  # a full disk
-                sys.stdout.flush()
-                sys.stderr.flush()
-            # TensorFlow's libraries have crashed in the interpreter's shutdown.
-            os._exit(code)
+            child_process.leave(code)
 
     def _reap(self) -> None:
         while self.running:
@@ -267,12 +260,6 @@ class _Server:
             os.kill(pid, signal.SIGKILL)
         self.running[pid].close()
         del self.running[pid]
-
-
-def _die_with_server() -> None:
-    """Linux ends this process when the server dies, which would end it otherwise."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def _work(connection: socket.socket, request: int) -> int:

@@ -6,7 +6,6 @@ child = fork(lambda: work(), log=path)      # work returns True when it went wel
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import os
 import signal
 import sys
@@ -15,9 +14,7 @@ import traceback
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from components import heap
-
-_PR_SET_PDEATHSIG = 1
+from components import child_process, heap
 
 
 def fork(work: Callable[[], bool], log: Path, *, dies_with_parent: bool = True) -> int:
@@ -38,7 +35,7 @@ def fork(work: Callable[[], bool], log: Path, *, dies_with_parent: bool = True) 
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         if dies_with_parent:
-            _die_with_parent()
+            child_process.die_with_parent()
         redirect_output(log)
         heap.settle()
         code = 0 if work() else 1
@@ -46,18 +43,7 @@ def fork(work: Callable[[], bool], log: Path, *, dies_with_parent: bool = True) 
         with contextlib.suppress(OSError):
             traceback.print_exc()
     finally:
-        with contextlib.suppress(OSError):  # a full disk
-            sys.stdout.flush()
-            sys.stderr.flush()
-        # Not sys.exit: native libraries have crashed in the interpreter's
-        # shutdown after the work was done and recorded.
-        os._exit(code)
-
-
-def _die_with_parent() -> None:
-    """Linux ends this process when its parent dies, so that a killed run leaves none behind."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        child_process.leave(code)
 
 
 def redirect_output(log: Path) -> None:
