@@ -8,8 +8,8 @@ from pydantic import AfterValidator, Field
 
 from modules.hparams.image import IMAGE_NETWORKS, KERAS_NETWORKS
 from modules.hparams.tabular import TABULAR_NETWORKS
-from pipelines.stage import Stage
-from pipelines.text_stages import TextModel, known
+from pipelines.stage import Stage, known_network
+from pipelines.text_stages import TextModel
 
 Freeze = Literal["all", "none"] | Annotated[int, Field(ge=0)]
 
@@ -26,7 +26,7 @@ class Unfreeze(Stage):
 
 
 def _known_image_network(name: str) -> str:
-    return known(name, (*IMAGE_NETWORKS, *KERAS_NETWORKS), "image")
+    return known_network(name, (*IMAGE_NETWORKS, *KERAS_NETWORKS), "image")
 
 
 class Augment(Stage):
@@ -114,7 +114,7 @@ class ImageModel(Stage):
 
 
 def _known_table_network(name: str) -> str:
-    return known(name, TABULAR_NETWORKS, "table")
+    return known_network(name, TABULAR_NETWORKS, "table")
 
 
 class TabularModel(Stage):

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, model_validator
 
 from modules.hparams.text import TEXT_NETWORKS
-from pipelines.errors import nearest
-from pipelines.stage import Stage
+from pipelines.stage import Stage, known_network
 
 Positive = Annotated[int, Field(ge=1)]
 
@@ -49,20 +47,8 @@ class Lora(Stage):
     )
 
 
-def known(name: str, networks: Sequence[str], kind: str) -> str:
-    """A name that is known, or the dotted path of a function of the user's.
-
-    Raises:
-        ValueError: neither.
-    """
-    if name not in networks and "." not in name:
-        near = nearest(name, networks)
-        raise ValueError(f"there is no {kind} network {name!r}. {near} One of your own is module.function")
-    return name
-
-
 def _known_text_network(name: str) -> str:
-    return known(name, TEXT_NETWORKS, "text")
+    return known_network(name, TEXT_NETWORKS, "text")
 
 
 _UNCASED = {"unicode": "nfd", "lowercase": True, "strip_accents": True}

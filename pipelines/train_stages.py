@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
+from pipelines.errors import nearest
 from pipelines.stage import ON_OFF, Stage
 
 OPTIMIZERS = (
@@ -238,8 +238,7 @@ class Train(Stage):
     @classmethod
     def _known(cls, name: str) -> str:
         if name.lower() not in OPTIMIZERS:
-            close = difflib.get_close_matches(name.lower(), OPTIMIZERS, n=1, cutoff=0.6)
-            hint = f"did you mean {close[0]!r}?" if close else f"known: {', '.join(OPTIMIZERS)}"
+            hint = nearest(name.lower(), OPTIMIZERS).lower()
             raise ValueError(f"Keras has no optimizer {name!r}; {hint}")
         return name
 
