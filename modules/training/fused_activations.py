@@ -9,8 +9,8 @@ longer one. XLA makes each of the two chains one loop, while convolutions and
 products stay with TensorFlow's faster kernels: a step that is compiled as a
 whole gives those up. In 16 bits the loop computes in float32 and rounds once.
 
-Only the functions behind Keras's activations are replaced, and put back
-afterwards; a model that is traced elsewhere (to be served) has none of it.
+Only the functions behind Keras's activations (of Keras 3.15) are replaced, and
+put back afterwards; a model that is traced elsewhere (to be served) has none of it.
 """
 
 from __future__ import annotations

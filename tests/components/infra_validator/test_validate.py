@@ -173,6 +173,20 @@ def _listener(port: int) -> int:
     return next(item.pid for item in connections if item.status == "LISTEN" and item.laddr.port == port)
 
 
+def test_a_server_that_ends_while_it_loads_is_told_with_its_code(tmp_path, monkeypatch) -> None:
+    """A stand-in for TensorFlow Serving's binary, found as that would be."""
+    program = tmp_path / "bin" / model_server.BINARY
+    program.parent.mkdir()
+    program.write_text("#!/bin/sh\necho 'ERROR: no such flag' >&2\nexit 3\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(program.parent), prepend=":")
+    with (
+        pytest.raises(ServableError, match="ended with code 3: ERROR: no such flag"),
+        model_server.serving(tmp_path / "root", seconds=60),
+    ):
+        pass
+
+
 def test_a_server_does_not_outlive_a_validator_that_is_killed(tmp_path) -> None:
     done = subprocess.run([sys.executable, "-c", SERVE_AND_DIE, str(tmp_path)], cwd=ROOT, check=False)
     assert done.returncode == -signal.SIGKILL
