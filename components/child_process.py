@@ -10,6 +10,8 @@ import sys
 from typing import NoReturn
 
 _PR_SET_PDEATHSIG = 1
+_GENERATED = "__autograph_generated_file"
+"""How TensorFlow 2.21's autograph names the modules that it writes into the temporary folder."""
 
 
 def die_with_parent() -> None:
@@ -27,4 +29,12 @@ def leave(code: int) -> NoReturn:
     with contextlib.suppress(OSError):  # a full disk
         sys.stdout.flush()
         sys.stderr.flush()
+    _remove_generated_modules()
     os._exit(code)
+
+
+def _remove_generated_modules() -> None:
+    # Autograph removes them by `atexit`, which `os._exit` passes by; once loaded, they are not read again.
+    for name in [name for name in sys.modules if name.startswith(_GENERATED)]:
+        with contextlib.suppress(OSError, AttributeError, TypeError):
+            os.remove(sys.modules[name].__file__ or "")
