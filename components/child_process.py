@@ -7,6 +7,7 @@ import ctypes
 import os
 import signal
 import sys
+from pathlib import Path
 from typing import NoReturn
 
 _PR_SET_PDEATHSIG = 1
@@ -36,5 +37,5 @@ def leave(code: int) -> NoReturn:
 def _remove_generated_modules() -> None:
     # Autograph removes them by `atexit`, which `os._exit` passes by; once loaded, they are not read again.
     for name in [name for name in sys.modules if name.startswith(_GENERATED)]:
-        with contextlib.suppress(OSError, AttributeError, TypeError):
-            os.remove(sys.modules[name].__file__ or "")
+        with contextlib.suppress(OSError, AttributeError):
+            Path(sys.modules[name].__file__ or "").unlink()

@@ -26,8 +26,9 @@ from pipelines import leases, recovery
 from pipelines.errors import WorkspaceError
 from pipelines.lineage import models
 from pipelines.lineage.open import record_of
+from pipelines.lineage.records import RunRecord
 from pipelines.lineage.source import Push, Source
-from pipelines.lineage.store import CLEANING, COMPLETE, REFUSED, RunRecord, Store
+from pipelines.lineage.store import CLEANING, COMPLETE, REFUSED, Store
 from pipelines.workspace import Workspace
 
 DAY_S = 86_400.0

@@ -14,6 +14,7 @@ from typing import Any, Literal
 from pipelines import errors
 from pipelines.config import Experiment
 from pipelines.lineage import store as lineage
+from pipelines.lineage.records import NodeRecord
 from pipelines.located import located
 from pipelines.workspace import Workspace
 
@@ -170,7 +171,7 @@ def _base_run(workspace: Workspace, experiment: Experiment, needed: set[str]) ->
     )
 
 
-def _has_outputs(node: lineage.NodeRecord) -> bool:
+def _has_outputs(node: NodeRecord) -> bool:
     """Whether a node went well, and what it wrote has not been removed since."""
     written = [artifact for group in node.outputs.values() for artifact in group]
     return node.state in ("complete", "cached") and all(Path(item.uri).exists() for item in written)

@@ -20,9 +20,9 @@ from pipelines import compiling, digests, fingerprint, plans
 from pipelines.compiling import Options
 from pipelines.config import Experiment
 from pipelines.lineage import copying
-from pipelines.lineage import store as lineage
 from pipelines.lineage.database import Database
-from pipelines.lineage.store import NodeRecord, Store
+from pipelines.lineage.records import NodeRecord, RunRecord
+from pipelines.lineage.store import Store
 from pipelines.run import template_of
 from pipelines.runners import cached, look, payloads
 from pipelines.runners.files import RunFiles
@@ -86,7 +86,7 @@ class _History:
         self._store = store
         self._by_run: dict[str, dict[str, NodeRecord]] = {}
 
-    def latest(self, name: str) -> tuple[lineage.RunRecord, NodeRecord] | None:
+    def latest(self, name: str) -> tuple[RunRecord, NodeRecord] | None:
         """The latest run in which a node was executed and ended well, and its execution."""
         for run in self.runs.values():
             if run.run_id not in self._by_run:
@@ -128,7 +128,7 @@ def _reasons(name: str, history: _History) -> Iterator[str]:
     yield from _damage(before)
 
 
-def _code(name: str, run: lineage.RunRecord, history: _History) -> Iterator[str]:
+def _code(name: str, run: RunRecord, history: _History) -> Iterator[str]:
     """Which packages and modules are not what they were in a run."""
     packages, installed = run.details.get("packages", {}), fingerprint.environment()
     for package in sorted({*packages, *installed}):

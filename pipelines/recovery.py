@@ -14,6 +14,7 @@ from pathlib import Path
 from pipelines import backups, leases, lost_pushes
 from pipelines.errors import HeadraceError, WorkspaceError
 from pipelines.lineage import store as lineage
+from pipelines.lineage.records import RunRecord
 from pipelines.workspace import Workspace
 
 
@@ -92,7 +93,7 @@ def _interrupt(workspace: Workspace, run_id: str, died: float) -> bool:
     return True
 
 
-def state_of(record: lineage.RunRecord, workspace: Workspace) -> str:
+def state_of(record: RunRecord, workspace: Workspace) -> str:
     """A run's state, also where the record could not be brought in line."""
     if record.state == lineage.RUNNING and not leases.is_alive(workspace.run_folder(record.run_id)):
         return lineage.INTERRUPTED

@@ -23,7 +23,8 @@ from pydantic import ValidationError
 from pipelines import compiling, errors, leases, plans, recovery
 from pipelines.config import Experiment, to_json
 from pipelines.lineage import store as lineage
-from pipelines.lineage.store import NodeRecord, RunRecord, Store
+from pipelines.lineage.records import NodeRecord, RunRecord
+from pipelines.lineage.store import Store
 from pipelines.run import (
     TEMPLATE,
     Options,

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from pipelines.errors import ConfigError, NotFoundError
-from pipelines.lineage.store import NodeRecord
+from pipelines.lineage.records import NodeRecord
 
 _FILE = "schema.pbtxt"
 

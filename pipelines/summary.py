@@ -16,7 +16,8 @@ from typing import Any
 from components.serving_pusher import root as serving_root
 from pipelines.evaluation import ACCURACY, BASELINE, CANDIDATE, MEAN_ABSOLUTE_ERROR
 from pipelines.lineage import record
-from pipelines.lineage.store import NodeRecord, Store
+from pipelines.lineage.records import NodeRecord
+from pipelines.lineage.store import Store
 
 OVERALL = "overall"
 RESOLVERS = ("Baseline", "EarlierStatistics", "WarmStart")

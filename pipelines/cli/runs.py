@@ -11,7 +11,7 @@ from pipelines import recovery
 from pipelines.cli.listing import Column, output_option, show
 from pipelines.cli.options import workspace_option
 from pipelines.lineage.open import record_of
-from pipelines.lineage.store import RunRecord
+from pipelines.lineage.records import RunRecord
 from pipelines.workspace import Workspace
 
 _STYLES = {"complete": "green", "refused": "yellow", "failed": "red", "interrupted": "red"}

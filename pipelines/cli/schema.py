@@ -11,7 +11,8 @@ from pipelines import remote, schemas
 from pipelines.cli import names
 from pipelines.cli.options import workspace_option
 from pipelines.cli.places import InputPath, writing
-from pipelines.lineage.store import NodeRecord, Store
+from pipelines.lineage.records import NodeRecord
+from pipelines.lineage.store import Store
 from pipelines.workspace import Workspace
 
 

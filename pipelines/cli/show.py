@@ -13,7 +13,8 @@ from pipelines.cli.listing import Column, output_option, print_json, show, table
 from pipelines.cli.options import workspace_option
 from pipelines.cli.screen import console
 from pipelines.cli.tables import print_summary
-from pipelines.lineage.store import NodeRecord, Store
+from pipelines.lineage.records import NodeRecord
+from pipelines.lineage.store import Store
 from pipelines.summary import summarize
 from pipelines.workspace import Workspace
 

@@ -19,16 +19,9 @@ from ml_metadata.proto import metadata_store_pb2 as pb
 
 from pipelines.lineage.database import Database, connected
 from pipelines.lineage.messages import known_or_none, values_of
+from pipelines.lineage.records import ArtifactRecord, RunRecord
 from pipelines.lineage.source import Edge, Execution, Push, Switch, model_of
-from pipelines.lineage.store import (
-    INPUT_FILE,
-    ROLLBACK,
-    RUN_TYPE,
-    TFX_NODE_TYPE,
-    TFX_RUN_TYPE,
-    ArtifactRecord,
-    RunRecord,
-)
+from pipelines.lineage.store import INPUT_FILE, ROLLBACK, RUN_TYPE, TFX_NODE_TYPE, TFX_RUN_TYPE
 
 _READS = (pb.Event.INPUT, pb.Event.DECLARED_INPUT, pb.Event.INTERNAL_INPUT)
 _MAKES = (pb.Event.OUTPUT, pb.Event.DECLARED_OUTPUT)

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
+from pipelines.lineage.records import RunRecord
 from pipelines.lineage.source import Execution, Source
-from pipelines.lineage.store import RunRecord
 
 By = Literal["node", "experiment", "day"]
 _BATCH = 200

@@ -17,8 +17,8 @@ from typing import Literal
 
 from pipelines.errors import NotFoundError, nearest
 from pipelines.lineage import models, record
+from pipelines.lineage.records import ArtifactRecord, RunRecord
 from pipelines.lineage.source import Edge, Execution, Push, Source, Switch
-from pipelines.lineage.store import ArtifactRecord, RunRecord
 
 Direction = Literal["up", "down"]
 Kind = Literal["version", "run", "artifact", "file"]

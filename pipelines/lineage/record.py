@@ -22,7 +22,7 @@ from typing import Any
 
 from pipelines import fingerprint
 from pipelines.evaluation import ACCURACY, BASELINE, CANDIDATE, MEAN_ABSOLUTE_ERROR
-from pipelines.lineage.store import ArtifactRecord, NodeRecord
+from pipelines.lineage.records import ArtifactRecord, NodeRecord
 
 Value = str | int | float
 Facts = dict[str, Value]

@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from pipelines.lineage.query import COMPARED_ONLY, Lineage
+from pipelines.lineage.records import ArtifactRecord
 from pipelines.lineage.source import Edge, Execution, model_of
-from pipelines.lineage.store import INPUT_FILE, ArtifactRecord
+from pipelines.lineage.store import INPUT_FILE
 
 
 def tree(lineage: Lineage) -> str:

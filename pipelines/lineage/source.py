@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
-from pipelines.lineage.store import ArtifactRecord, RunRecord
+from pipelines.lineage.records import ArtifactRecord, RunRecord
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from pipelines.lineage.records import ArtifactRecord, RunRecord
 from pipelines.lineage.source import Edge, Execution, Source
-from pipelines.lineage.store import ArtifactRecord, RunRecord
 
 Artifacts = Mapping[str, Sequence[ArtifactRecord]]
 

@@ -10,9 +10,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from pipelines.lineage.query import COMPARED_ONLY, Lineage
+from pipelines.lineage.records import ArtifactRecord
 from pipelines.lineage.render import describe
 from pipelines.lineage.source import Execution
-from pipelines.lineage.store import INPUT_FILE, ArtifactRecord
+from pipelines.lineage.store import INPUT_FILE
 from pipelines.lineage.view import NodeView, RunView
 from pipelines.report.drawing import Arrow, Box, draw
 from pipelines.report.markup import Markup

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from pipelines.errors import WorkspaceError
 from pipelines.lineage import explain, models, query
+from pipelines.lineage.records import RunRecord
 from pipelines.lineage.source import Push, Source, model_of
-from pipelines.lineage.store import RunRecord
 from pipelines.lineage.view import RunView, view
 from pipelines.report.page import Gathered, page
 

@@ -215,7 +215,7 @@ def _facts(
 ) -> dict[str, Any]:
     """What a local runner writes to the execution."""
     from pipelines.lineage import record
-    from pipelines.lineage.store import NodeRecord
+    from pipelines.lineage.records import NodeRecord
 
     node = NodeRecord(call.node, 0, "complete", properties, _records(inputs), _records(outputs))
     costs = meter.costs()
@@ -223,7 +223,7 @@ def _facts(
 
 
 def _records(items: ArtifactDict) -> dict[str, list[Any]]:
-    from pipelines.lineage.store import ArtifactRecord
+    from pipelines.lineage.records import ArtifactRecord
     from pipelines.runners.kfp_artifacts import metadata_of
 
     return {

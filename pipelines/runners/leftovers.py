@@ -10,7 +10,8 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
-from pipelines.lineage.store import NodeRecord, Store
+from pipelines.lineage.records import NodeRecord
+from pipelines.lineage.store import Store
 from pipelines.runners.events import CACHED, COMPLETE
 from pipelines.runners.files import RunFiles
 

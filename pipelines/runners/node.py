@@ -20,7 +20,8 @@ from tfx.orchestration.portable import launcher
 from components import beam_worker
 from pipelines import errors
 from pipelines.lineage import record
-from pipelines.lineage.store import INPUT_FILE, ArtifactRecord, NodeRecord, Store
+from pipelines.lineage.records import ArtifactRecord, NodeRecord
+from pipelines.lineage.store import INPUT_FILE, Store
 from pipelines.runners import beam_options, events, tfx_patches
 from pipelines.runners.costs import Meter
 from pipelines.runners.files import RunFiles as RunFiles

@@ -23,7 +23,7 @@ from pipelines import recovery
 from pipelines.errors import ConfigError, HeadraceError, NotFoundError
 from pipelines.lineage import models, query
 from pipelines.lineage.open import record_of
-from pipelines.lineage.store import RunRecord
+from pipelines.lineage.records import RunRecord
 from pipelines.lineage.view import view
 from pipelines.report.write import gather
 from pipelines.ui import lists, pages

@@ -7,8 +7,9 @@ from urllib.parse import urlencode
 
 from pipelines.lineage.models import Version
 from pipelines.lineage.query import Service
+from pipelines.lineage.records import RunRecord
 from pipelines.lineage.render import clock
-from pipelines.lineage.store import COMPLETE, FAILED, INTERRUPTED, REFUSED, RUNNING, RunRecord
+from pipelines.lineage.store import COMPLETE, FAILED, INTERRUPTED, REFUSED, RUNNING
 from pipelines.report import charts
 from pipelines.report.markup import Child, Markup, table, tag
 from pipelines.ui.pages import lineage_link, model_link, run_link, shell

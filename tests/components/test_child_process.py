@@ -21,7 +21,7 @@ def doubled(x):
 
 assert doubled(tf.constant([1.0])).numpy() == [2.0]
 import glob, os
-assert glob.glob(os.environ["TMPDIR"] + "/__autograph_generated_file*"), "autograph names its modules otherwise"
+assert glob.glob(os.environ["TMPDIR"] + "/__autograph_generated_file*"), "named otherwise"
 print("traced")
 child_process.leave(3)
 """
@@ -33,7 +33,11 @@ def test_the_modules_that_autograph_wrote_are_removed_and_what_was_printed_is_th
     temporary.mkdir()
     ended = subprocess.run(
         [sys.executable, str(script)],
-        env={**os.environ, "TMPDIR": str(temporary), "PYTHONPATH": str(Path(child_process.__file__).parents[1])},
+        env={
+            **os.environ,
+            "TMPDIR": str(temporary),
+            "PYTHONPATH": str(Path(child_process.__file__).parents[1]),
+        },
         capture_output=True,
         text=True,
         check=False,

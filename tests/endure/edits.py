@@ -25,7 +25,8 @@ from typing import Any
 
 from pipelines import fingerprint
 from pipelines.lineage.database import Database
-from pipelines.lineage.store import NodeRecord, Store
+from pipelines.lineage.records import NodeRecord
+from pipelines.lineage.store import Store
 from tests.endure import chain
 from tests.endure.chain import CODE, INPUTS, State
 

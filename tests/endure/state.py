@@ -10,7 +10,8 @@ from ml_metadata.proto import metadata_store_pb2 as pb
 
 from pipelines import digests
 from pipelines.lineage.database import Database
-from pipelines.lineage.store import NodeRecord, RunRecord, Store
+from pipelines.lineage.records import NodeRecord, RunRecord
+from pipelines.lineage.store import Store
 from pipelines.runners import payloads
 from pipelines.summary import RESOLVERS
 

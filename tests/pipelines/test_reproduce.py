@@ -11,8 +11,8 @@ import pytest
 
 from pipelines import config, fingerprint, inputs, reproduce
 from pipelines.errors import InputError, NotFoundError
+from pipelines.lineage.records import ArtifactRecord, RunRecord
 from pipelines.lineage.source import Execution, Push
-from pipelines.lineage.store import ArtifactRecord, RunRecord
 from pipelines.lineage.view import NodeView, RunView
 
 PUSH = Push(1, "m", 3, "/s/m/3", 0.0)

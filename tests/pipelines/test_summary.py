@@ -11,7 +11,7 @@ from rich.console import Console
 
 from components.serving_pusher import root as serving_root
 from pipelines.cli.tables import print_summary
-from pipelines.lineage.store import ArtifactRecord, NodeRecord
+from pipelines.lineage.records import ArtifactRecord, NodeRecord
 from pipelines.summary import Summary, _infra, _push
 
 

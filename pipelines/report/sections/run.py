@@ -8,9 +8,9 @@ from typing import Any
 from pipelines.lineage import render
 from pipelines.lineage.compare import flat
 from pipelines.lineage.query import Lineage
+from pipelines.lineage.records import ArtifactRecord
 from pipelines.lineage.render import clock
 from pipelines.lineage.source import Execution
-from pipelines.lineage.store import ArtifactRecord
 from pipelines.lineage.view import NodeView, RunView
 from pipelines.report import graph
 from pipelines.report.markup import Child, Markup, facts, fold, join, table, tag

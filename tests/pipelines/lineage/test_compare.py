@@ -9,8 +9,8 @@ import pytest
 
 from pipelines.lineage import explain, models, query
 from pipelines.lineage.compare import MANY, Difference, compare, flat
+from pipelines.lineage.records import ArtifactRecord, RunRecord
 from pipelines.lineage.source import Execution, Push
-from pipelines.lineage.store import ArtifactRecord, RunRecord
 from pipelines.lineage.view import NodeView, RunView, view
 
 

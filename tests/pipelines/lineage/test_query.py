@@ -9,9 +9,10 @@ import pytest
 
 from pipelines.errors import NotFoundError
 from pipelines.lineage import query
+from pipelines.lineage.records import ArtifactRecord
 from pipelines.lineage.source import Push, Switch
 from pipelines.lineage.sqlite import SqliteSource
-from pipelines.lineage.store import INPUT_FILE, ArtifactRecord, Store
+from pipelines.lineage.store import INPUT_FILE, Store
 
 CHAIN = [
     "ExampleGen", "StatisticsGen", "SchemaGen", "Transform", "Trainer", "Rewriter", "Evaluator",

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from pipelines.lineage import record
-from pipelines.lineage.store import INPUT_FILE, ArtifactRecord, NodeRecord, Store
+from pipelines.lineage.records import ArtifactRecord, NodeRecord
+from pipelines.lineage.store import INPUT_FILE, Store
 
 
 def artifact(folder: Path, name: str = "", content: object = None, **properties) -> ArtifactRecord:

@@ -9,8 +9,8 @@ import subprocess
 import pytest
 
 from pipelines.lineage import query, render
+from pipelines.lineage.records import ArtifactRecord
 from pipelines.lineage.source import Edge, Execution
-from pipelines.lineage.store import ArtifactRecord
 
 FILE = ArtifactRecord(1, "InputFile", '/d/a "b".csv', {"sha256": "f" * 64, "records": 7, "bytes": 9})
 EXAMPLES = ArtifactRecord(2, "Examples", "/w/examples", {})

@@ -18,8 +18,9 @@ from pipelines import errors
 from pipelines.lineage import copying, query, store
 from pipelines.lineage.api import ApiSource
 from pipelines.lineage.database import PASSWORD_VARIABLE, VARIABLE, Database, settle
+from pipelines.lineage.records import ArtifactRecord
 from pipelines.lineage.sqlite import SqliteSource
-from pipelines.lineage.store import INPUT_FILE, ArtifactRecord, Store
+from pipelines.lineage.store import INPUT_FILE, Store
 from pipelines.runners import cached
 from pipelines.runners.local import LocalRunner
 from pipelines.runners.node import RunFiles

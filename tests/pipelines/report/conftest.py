@@ -12,8 +12,8 @@ import pytest
 from tensorflow_metadata.proto.v0 import anomalies_pb2, statistics_pb2
 
 from pipelines.lineage.query import Lineage, Target
+from pipelines.lineage.records import ArtifactRecord, RunRecord
 from pipelines.lineage.source import Edge, Execution
-from pipelines.lineage.store import ArtifactRecord, RunRecord
 from pipelines.lineage.view import NodeView, RunView
 from pipelines.report.page import Gathered
 

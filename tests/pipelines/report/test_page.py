@@ -10,7 +10,7 @@ from html.parser import HTMLParser
 import pytest
 
 from pipelines.lineage.query import Lineage, Target
-from pipelines.lineage.store import RunRecord
+from pipelines.lineage.records import RunRecord
 from pipelines.lineage.view import RunView
 from pipelines.report.page import Gathered, page
 
