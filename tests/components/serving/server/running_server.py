@@ -166,3 +166,11 @@ class Process:
         if self.process.poll() is None:
             self.process.kill()
         self.process.wait()
+
+
+def error_of(response: Any) -> str:
+    """The message of an answer of the REST API that is an error."""
+    assert response.headers["content-type"] == "application/json"
+    body = response.json()
+    assert list(body) == ["error"]
+    return str(body["error"])
