@@ -17,6 +17,7 @@ import sys
 import tempfile
 import time
 import traceback
+import warnings
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -296,6 +297,7 @@ def main() -> int:
     parser.add_argument("--edits", type=int, default=500)
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
+    warnings.simplefilter("ignore", DeprecationWarning)  # two of TFX's in each run
     with tempfile.TemporaryDirectory(prefix="edits-") as scratch:
         tally = endure(Path(scratch), options.edits, options.seed, lambda text: print(text, flush=True))
     for kind, count in sorted(tally.edits.items()):
