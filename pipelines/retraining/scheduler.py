@@ -100,7 +100,8 @@ class Scheduler:
             if decision.action == "skip":
                 told = {"round": decision.trigger, "reason": decision.reason}
                 self._say("retraining.skipped", f"skipped: {decision.reason}", **told)
-                return Step(decision, ledger.skip(decision.trigger, decision.reason, now))
+                passed_over = ledger.skip(decision.trigger, decision.reason, now, decision.spans)
+                return Step(decision, passed_over)
             record = ledger.open(decision.trigger, decision.reason, now)
             self._carry_out(record, decision, lease.beat)
             return Step(decision, record)
@@ -179,5 +180,6 @@ class Scheduler:
 
     def _tell_when_stopped(self, record: Record) -> None:
         limit = self.experiment.retraining.backoff.stop_after
-        if record.outcome == "failed" and len(self.ledger.failures()) == limit:
-            self.notify("stopped", replace(record, detail=f"{limit} failures in a row: {record.detail}"))
+        failures = len(self.ledger.failures())
+        if record.outcome == "failed" and failures >= limit:
+            self.notify("stopped", replace(record, detail=f"{failures} failures in a row: {record.detail}"))
