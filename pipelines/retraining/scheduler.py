@@ -16,8 +16,7 @@ from typing import Any
 
 from pipelines import recovery
 from pipelines.config import Experiment
-from pipelines.errors import WorkspaceError
-from pipelines.remote_failures import UnreachableError
+from pipelines.errors import InputError, WorkspaceError
 from pipelines.retraining import observe, policy, rounds
 from pipelines.retraining.ledger import Ledger, Record
 from pipelines.retraining.policy import Decision
@@ -112,7 +111,7 @@ class Scheduler:
         while True:
             try:
                 decision = self.once().decision
-            except (WorkspaceError, UnreachableError) as error:
+            except (WorkspaceError, InputError) as error:
                 decision = Decision("wait", f"{error.headline} [{error.place}]", until=self.clock() + 60.0)
             if decision.action != "wait":
                 said = ""
