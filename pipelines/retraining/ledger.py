@@ -203,6 +203,9 @@ class Ledger:
             "attempt": record.attempts,
         }
         with Store(self._workspace.database) as store:
+            # No round goes on when another is decided on: what counts as running was killed before
+            # its file was written.
+            store.cancel_operations([RETRAINING], experiment=self._experiment)
             return store.begin_operation(RETRAINING, properties, {})
 
     def _end_decision(self, record: Record) -> None:

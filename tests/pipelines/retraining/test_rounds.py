@@ -275,6 +275,21 @@ def test_a_killed_round_goes_on_where_it_was(make, workspace, kill_at) -> None:
         assert [call for call in chain.calls if call.startswith("train")][-1] in ("train", "train run-1")
 
 
+def test_a_decision_that_was_killed_before_it_was_kept_runs_not_for_ever(
+    make, workspace, monkeypatch
+) -> None:
+    def killed(ledger: Ledger, record: Record) -> None:
+        raise Killed
+
+    with monkeypatch.context() as patch, pytest.raises(Killed):
+        patch.setattr(Ledger, "save", killed)
+        make(FakeChain()).once()
+    Ledger(workspace, "another").open("span-9v0", "of another experiment", 1.0)
+    make(FakeChain()).once()
+    # 2 is running, 3 complete, 6 canceled.
+    assert [state for _, _, state in decisions(workspace)] == ["6", "2", "3"]
+
+
 def test_bad_data_is_tried_again_once_it_has_changed(make, tmp_path) -> None:
     pattern = str(tmp_path / "data-{SPAN}.csv")
     chain = FakeChain(error=InputError("A record is bad", place="x.csv"))
