@@ -227,6 +227,14 @@ def test_what_would_never_do_what_it_says_is_a_mistake(tmp_path, settings, path,
     assert raised.value.place == place
 
 
+def test_a_number_that_is_predicted_has_no_accuracy(tmp_path) -> None:
+    model = {"family": "tabular", "task": "regression"}
+    raw = {"name": "fares", "data": {"path": "x.csv"}, "model": model}
+    experiment = config.from_mapping({**raw, "retraining": {"live": {"min_accuracy": 0.9}}})
+    with pytest.raises(ConfigError, match="predicts a number"):
+        assembly.scheduler(experiment, Workspace.open(tmp_path / "w", create=True), print)
+
+
 @pytest.fixture
 def workspace(tmp_path) -> Workspace:
     return Workspace.open(tmp_path / "w", create=True)
