@@ -48,6 +48,10 @@ class InputError(HeadraceError):
     """Input data that is missing or cannot be used."""
 
 
+class SurroundingsError(HeadraceError):
+    """What a node needs of its surroundings and did not get, such as room on a disk or a server's answer."""
+
+
 class WorkspaceError(HeadraceError):
     """A workspace that cannot be written or read."""
 

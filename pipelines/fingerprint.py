@@ -23,6 +23,8 @@ from typing import Any
 
 from packaging.requirements import Requirement
 
+from pipelines.errors import InputError
+
 PROJECT = Path(__file__).resolve().parents[1]
 OWN_PACKAGES = ("pipelines", "components", "modules")
 
@@ -163,8 +165,20 @@ def _tree(path: Path) -> ast.Module:
 
 @functools.lru_cache(maxsize=2048)
 def _parsed(path: Path, *stat: int) -> ast.Module:
-    """A file's syntax tree; nodes share most of their files."""
-    return ast.parse(path.read_bytes(), filename=str(path))
+    """A file's syntax tree; nodes share most of their files.
+
+    Raises:
+        InputError: it is no Python.
+    """
+    try:
+        return ast.parse(path.read_bytes(), filename=str(path))
+    except (SyntaxError, ValueError) as error:
+        line = getattr(error, "lineno", None)
+        raise InputError(
+            f"A module cannot be read: {getattr(error, 'msg', None) or error}",
+            place=f"{path}, line {line}" if line else str(path),
+            remedy="Mend it; every node that imports it would fail.",
+        ) from error
 
 
 def source_digest(path: Path) -> str:

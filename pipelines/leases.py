@@ -22,7 +22,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from pipelines.errors import WorkspaceError
+from pipelines.errors import HeadraceError, WorkspaceError
 
 FILE = "lease"
 BEAT_S = 5.0
@@ -54,6 +54,10 @@ class Lease:
         """Ends the lease: the file goes first, so that nobody finds it unlocked."""
         with contextlib.suppress(OSError):  # a workspace that became read-only
             self._path.unlink(missing_ok=True)
+        self.leave()
+
+    def leave(self) -> None:
+        """Lets go of the lease as a kill would, so that whoever comes next settles what was going on."""
         with contextlib.suppress(OSError):
             # Unlocks for forked children that still have the descriptor, too.
             fcntl.flock(self._descriptor, fcntl.LOCK_UN)
@@ -63,6 +67,8 @@ class Lease:
 @contextlib.contextmanager
 def taken(folder: Path, clock: Callable[[], float] = time.time, wait_s: float = 10.0) -> Iterator[Lease]:
     """Holds the lease of a run; a process that is killed leaves the file behind, unlocked.
+
+    So does an error that is none of ours: it came from where nobody recorded how the run ended.
 
     Args:
         folder: the run's.
@@ -75,8 +81,13 @@ def taken(folder: Path, clock: Callable[[], float] = time.time, wait_s: float = 
     lease = _take(folder, clock, wait_s)
     try:
         yield lease
-    finally:
+    except HeadraceError:
         lease.release()
+        raise
+    except BaseException:
+        lease.leave()
+        raise
+    lease.release()
 
 
 def _take(folder: Path, clock: Callable[[], float], wait_s: float) -> Lease:

@@ -5,8 +5,9 @@
 
 The key covers all that compiling reads: the configuration, the bytes of every
 source file of ours and of the user's modules, the versions of all packages,
-the data's digest, the place of the workspace. Nodes have keys of their own; a
-kept pipeline that is missing costs time only.
+the digests of data and of models to begin with or learn from, the place of the
+workspace. Nodes have keys of their own; a kept pipeline that is missing costs
+time only.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from pipelines import fingerprint, inputs
+from pipelines import fingerprint, inputs, teachers
 from pipelines.config import Experiment
 from pipelines.located import FIELDS, located
 from pipelines.located import value as _at
@@ -38,7 +39,7 @@ def key_of(experiment: Experiment, workspace: Workspace, *, cache: bool) -> str:
     """SHA-256 over all that the compiled pipeline depends on, in hex.
 
     Raises:
-        InputError: the experiment's data is not there.
+        InputError: the experiment's data, or a model that it learns from, is not there.
     """
     total = hashlib.sha256()
     for part in _parts(experiment, workspace, cache):
@@ -59,6 +60,7 @@ def _parts(experiment: Experiment, workspace: Workspace, cache: bool) -> Iterato
     yield json.dumps([_at(here, field) for field in FIELDS]).encode()
     if here.validation.schema_file is not None:
         yield inputs.digest([here.validation.schema_file]).encode()
+    yield from _models(here, workspace)
 
 
 def _sources(told: Any) -> Iterator[bytes]:
@@ -67,6 +69,17 @@ def _sources(told: Any) -> Iterator[bytes]:
             yield str(path).encode()
             yield path.read_bytes()
     yield fingerprint.of_modules(fingerprint.named_modules(told)).encode()
+
+
+def _models(here: Experiment, workspace: Workspace) -> Iterator[bytes]:
+    """Digests of models that training begins with or learns from: another may lie under the same name."""
+    weights = Path(_at(here, ("model", "weights")) or "").expanduser()
+    # What names no file is a name that is known, or refused when it is compiled.
+    yield inputs.digest_of_tree(weights).encode() if weights.name and weights.exists() else b""
+    if here.train.distill is not None:
+        told = here.train.distill
+        path = teachers.teacher_path(told.teacher, workspace, features=told.feature_weight > 0)
+        yield json.dumps([str(path), inputs.digest_of_tree(path)]).encode()
 
 
 def load(workspace: Workspace, key: str) -> Any:

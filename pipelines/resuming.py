@@ -184,13 +184,27 @@ def is_unchanged(record: RunRecord, workspace: Workspace) -> bool:
     """Whether an unfinished run could go on: its code, data and settings are what they were."""
     if record.state not in UNFINISHED or not _template_path(workspace, record).exists():
         return False
-    experiment = Experiment.model_validate(json.loads(str(record.details["config"])))
+    try:
+        experiment = _experiment(record)
+    except ValidationError:
+        return False  # settings that are no longer known
     _, now = template_of(experiment, workspace, _options(record), lambda: None)
     try:
         _check_unchanged(_template(record, workspace), now, record.run_id)
     except errors.ConfigError:
         return False
     return True
+
+
+def is_same(run_id: str, workspace: Workspace, template: Any) -> bool:
+    """Whether a compiled pipeline is the one of a run, but for marks of partial runs."""
+    from tfx.proto.orchestration import pipeline_pb2
+
+    try:
+        before = pipeline_pb2.Pipeline.FromString((workspace.run_folder(run_id) / TEMPLATE).read_bytes())
+    except OSError:
+        return False
+    return plans.settings_of(before) == plans.settings_of(template)
 
 
 def _check_unchanged(before: Any, now: Any, run_id: str) -> None:

@@ -46,6 +46,9 @@ from pipelines.stages import Retry
 from pipelines.summary import Summary, summarize
 from pipelines.workspace import Workspace, new_run_id
 
+_OF_DATA = {"DataError", "AnomalyError", "TrainingError"}
+"""User errors of nodes that the data is to blame for; the others are of what surrounds a node."""
+
 TEMPLATE = "template.pb"
 """In a run's folder: the compiled pipeline that it carries out."""
 
@@ -79,8 +82,22 @@ class Outcome:
     summary: Summary
 
 
-def run(experiment: Experiment, workspace: Workspace, options: Options, progress: Progress) -> Outcome:
+def run(
+    experiment: Experiment,
+    workspace: Workspace,
+    options: Options,
+    progress: Progress,
+    accept: Callable[[Any], None] = lambda template: None,
+) -> Outcome:
     """Runs an experiment to its end.
+
+    Args:
+        experiment: what.
+        workspace: where.
+        options: how.
+        progress: is told of it.
+        accept: gets the compiled pipeline before anything is run or recorded; raises where it is
+            not what the caller wants.
 
     Raises:
         HeadraceError: a mistake of the user's, a node that failed, or an
@@ -96,6 +113,7 @@ def run(experiment: Experiment, workspace: Workspace, options: Options, progress
     with leases.taken(folder) as lease, interruptible():
         progress.begun(run_id)
         key, template = template_of(experiment, workspace, options, progress.loading)
+        accept(template)
         (folder / TEMPLATE).write_bytes(template.SerializeToString(deterministic=True))
         ir = compiling.for_run(template, run_id)
         _check_policies(ir, experiment, options)
@@ -343,7 +361,8 @@ def _policies(experiment: Experiment, nodes: Collection[str]) -> dict[str, Polic
 def _failure(failures: list[Event], folder: Path) -> errors.HeadraceError:
     for event in failures:
         if event.error and event.user_error:
-            return errors.InputError(**event.error)
+            kind = errors.SurroundingsError if _OF_DATA.isdisjoint(event.kinds) else errors.InputError
+            return kind(**event.error)
     if failures and failures[0].error:
         return errors.NodeFailedError(**failures[0].error)
     return errors.NodeFailedError(

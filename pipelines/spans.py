@@ -54,7 +54,7 @@ def find(pattern: str) -> list[SpanFile]:
 
     Raises:
         ConfigError: the pattern has a version but no span, or a part of a date.
-        InputError: what lies elsewhere cannot be listed.
+        InputError: what lies elsewhere cannot be listed, or a name holds no day of the calendar.
     """
     _check(pattern)
     expression = _expression(pattern)
@@ -123,7 +123,15 @@ def _span(match: re.Match[str]) -> int:
     groups = match.groupdict()
     if groups.get("span"):
         return int(groups["span"])
-    return (date(int(groups["year"]), int(groups["month"]), int(groups["day"])) - _EPOCH).days
+    try:
+        day = date(int(groups["year"]), int(groups["month"]), int(groups["day"]))
+    except ValueError as error:
+        raise InputError(
+            f"A name holds no day of the calendar: {error}",
+            place=match.string,
+            remedy="Rename it, or move it out of the data.",
+        ) from error
+    return (day - _EPOCH).days
 
 
 def of(data: Data, pattern: str) -> list[SpanFile]:

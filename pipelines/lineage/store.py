@@ -302,8 +302,13 @@ class Store:
         execution.last_known_state = pb.Execution.COMPLETE if ok else pb.Execution.FAILED
         self._store.put_executions([execution])
 
-    def cancel_operations(self, kinds: Sequence[str]) -> list[int]:
-        """Marks operations that count as running as canceled; returns their ids."""
+    def cancel_operations(self, kinds: Sequence[str], **told: str) -> list[int]:
+        """Marks operations that count as running as canceled; returns their ids.
+
+        Args:
+            kinds: their types.
+            told: properties that they must have, too.
+        """
         known = {kind.name for kind in self._store.get_execution_types()}
         left = [
             execution
@@ -311,6 +316,7 @@ class Store:
             if kind in known
             for execution in self._store.get_executions_by_type(kind)
             if execution.last_known_state == pb.Execution.RUNNING
+            and all(execution.custom_properties[name].string_value == value for name, value in told.items())
         ]
         return self._cancel(left)
 

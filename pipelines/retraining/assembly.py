@@ -14,6 +14,7 @@ from typing import Any
 from pipelines import remote, spans
 from pipelines.config import Experiment
 from pipelines.errors import ConfigError
+from pipelines.evaluation import is_regression
 from pipelines.retraining import observe, watching
 from pipelines.retraining.chain import LocalChain
 from pipelines.retraining.notify import Notifier
@@ -100,6 +101,12 @@ def _check(experiment: Experiment) -> None:
                 place=f"retraining.{name}",
                 remedy='Put {SPAN} or {YYYY}-{MM}-{DD} in data.path, as in "logs/{YYYY}-{MM}-{DD}.csv".',
             )
+    if told.live is not None and is_regression(experiment):
+        raise ConfigError(
+            "The accuracy in service is to be watched, and the model predicts a number",
+            place="retraining.live",
+            remedy="Leave it out; retraining.predictions and max_age_days serve numbers, too.",
+        )
     golden = told.golden
     if golden and not remote.is_remote(golden) and not glob.glob(str(Path(golden).expanduser())):
         raise ConfigError("There is no golden set", place=f"retraining.golden: {golden}")

@@ -28,9 +28,9 @@ from pipelines.lineage.store import Store
 from pipelines.retraining import observe, watching
 from pipelines.retraining.ledger import Record
 from pipelines.retraining.policy import Span
-from pipelines.retraining.rounds import RefusedError, Trained, over_budget
+from pipelines.retraining.rounds import RefusedError, StaleError, Trained, over_budget
 from pipelines.retraining.settings import Retraining
-from pipelines.run import Options, Outcome, Progress, run
+from pipelines.run import Options, Outcome, Progress, interruptible, run
 from pipelines.spans import SpanFile
 from pipelines.workspace import Workspace
 
@@ -66,7 +66,8 @@ class LocalChain:
 
     def bad_spans(self, records: Sequence[Record]) -> list[int]:
         found = self._found()
-        bad = [record for record in records if record.bad and not observe.mended(record, found)]
+        refused = [record for record in records if record.outcome == "bad_data"]
+        bad = [record for record in refused if not observe.mended(record, found)]
         return sorted({span for record in bad for span in record.bad})
 
     def named(self, place: str) -> list[int]:
@@ -104,6 +105,19 @@ class LocalChain:
             return run(self._experiment, self._workspace, options, progress)
         finally:
             progress.close()
+
+    def _run_like(self, run_id: str) -> Outcome:
+        """The whole chain, where it is still the one that a run carried out a part of."""
+
+        def accept(template: Any) -> None:
+            if not resuming.is_same(run_id, self._workspace, template):
+                raise StaleError
+
+        progress = self._progress()
+        try:
+            return run(self._experiment, self._workspace, Options(), progress, accept)
+        finally:
+            getattr(progress, "close", lambda: None)()
 
     def _can_resume(self, run_id: str) -> bool:
         with Store(self._workspace.database) as store:
@@ -175,7 +189,13 @@ class LocalChain:
 
     def push(self, record: Record) -> int:
         record.counts = asdict(self._sample() or watching.Sample())
-        outcome = self._run(Options(), "", _nobody)
+        try:
+            outcome = self._run_like(record.run_id)
+        except StaleError:
+            # A push that was killed may have put it in service before anything else came.
+            if self._serves(self._output(record.run_id, "Rewriter", "servable").id):
+                return self.in_service()
+            raise
         if outcome.state == lineage.REFUSED or not outcome.summary.pushed_version:
             raise RefusedError(outcome.summary.refusal or "no version came of it")
         return int(outcome.summary.pushed_version)
@@ -260,12 +280,16 @@ def _within(budget_s: float | None, settings: Retraining) -> Iterator[None]:
 
     timer = threading.Timer(budget_s, end)
     timer.daemon = True
-    timer.start()
-    try:
-        yield
-    except InterruptedRunError as error:
-        if not late.is_set():
-            raise
-        raise over_budget(settings) from error
-    finally:
-        timer.cancel()
+    # The handler outlives the timer: a signal that nobody takes would end the scheduler.
+    with interruptible():
+        try:
+            timer.start()
+            try:
+                yield
+            finally:
+                timer.cancel()
+                timer.join()
+        except (InterruptedRunError, KeyboardInterrupt) as error:
+            if not late.is_set():
+                raise
+            raise over_budget(settings) from error

@@ -158,6 +158,8 @@ def cron_job(job: Job, *, image: str, claim: str, schedule: str, zone: str) -> d
             "schedule": schedule,
             "timeZone": zone,
             "concurrencyPolicy": "Forbid",
+            # Without it, a CronJob that has missed 100 looks during a long round is never started again.
+            "startingDeadlineSeconds": 600,
             "successfulJobsHistoryLimit": 3,
             "failedJobsHistoryLimit": 3,
             "jobTemplate": {"spec": {"backoffLimit": 0, "template": {"spec": pod}}},

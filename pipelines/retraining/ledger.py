@@ -14,10 +14,11 @@ from __future__ import annotations
 import contextlib
 import json
 import re
-from collections.abc import Iterator
+import threading
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from pipelines import leases
 from pipelines.errors import WorkspaceError
@@ -40,6 +41,7 @@ class Record:
         reason: in words.
         began: of the first attempt, in seconds since the epoch.
         attempts: how often it was begun.
+        failed: when attempts at it failed, in seconds since the epoch.
         phase: where it is.
         execution_id: of its decision in ML Metadata.
         run_id: of the training run.
@@ -61,6 +63,7 @@ class Record:
     reason: str
     began: float
     attempts: int = 1
+    failed: list[float] = field(default_factory=list)
     phase: Phase = "training"
     execution_id: int = 0
     run_id: str = ""
@@ -95,9 +98,10 @@ class Ledger:
         self._folder = workspace.root / "retraining" / experiment
         self._rounds = self._folder / "rounds"
 
-    def began(self, now: float) -> float:
-        """When retraining was set up here; notes `now` at the first call."""
-        return float(self._setup(now)["began"])
+    def set_up(self, now: float, older: Sequence[Span]) -> tuple[float, frozenset[Span]]:
+        """When retraining was set up here, and spans that were too old then; notes both at the first call."""
+        found = self._setup(now, older)
+        return float(found["began"]), frozenset((span, version) for span, version in found.get("older", ()))
 
     def reset(self, now: float) -> None:
         """Failures until now no longer count."""
@@ -119,15 +123,12 @@ class Ledger:
     def failures(self) -> list[Record]:
         """Rounds that failed in a row since the last that did not, or the last reset."""
         since = float(self._setup(0.0).get("reset", 0.0))
-        ended = sorted((item for item in self.records() if item.outcome), key=lambda item: item.ended)
-        row: list[Record] = []
-        for record in ended:
-            if record.outcome != "failed":
-                row = []
-            elif record.ended > since:
-                # A round that failed n times counts n times.
-                row += [record] * record.attempts
-        return row
+        records = self.records()
+        fine = [item.ended for item in records if item.outcome not in ("failed", "skipped", "")]
+        since = max([since, *fine])
+        # Each attempt counts, by the time at which it failed: a reset lies between some of them.
+        failed = [(at, record) for record in records for at in record.failed if at > since]
+        return [record for _, record in sorted(failed, key=lambda item: item[0])]
 
     def find(self, trigger: str) -> Record | None:
         path = self._path(trigger)
@@ -138,17 +139,22 @@ class Ledger:
         record = self.find(trigger)
         if record is None:
             record = Record(trigger, reason, now)
-        elif record.outcome in ("failed", "bad_data"):
+        elif record.outcome == "bad_data":
             # Bad data that is tried again has been changed, and is as good as new.
-            record.attempts = record.attempts + 1 if record.outcome == "failed" else 1
-            record.outcome, record.detail, record.phase = "", "", "training"
+            record = Record(trigger, reason, now)
+        elif record.outcome == "failed":
+            record.attempts += 1
+            # What was pushed is in service, and its watch is not over.
+            record.phase = "watching" if record.version else "training"
+            record.outcome, record.detail = "", ""
         record.execution_id = self._decide(record, "run")
         self.save(record)
         return record
 
-    def skip(self, trigger: str, reason: str, now: float) -> Record:
-        """Notes that a cause is passed over."""
+    def skip(self, trigger: str, reason: str, now: float, spans: Sequence[Span] = ()) -> Record:
+        """Notes that a cause is passed over, and the spans with it."""
         record = Record(trigger, reason, now, phase="ended", outcome="skipped", ended=now, detail=reason)
+        record.spans = list(spans)
         record.execution_id = self._decide(record, "skip")
         self._end_decision(record)
         self.save(record)
@@ -157,6 +163,8 @@ class Ledger:
     def end(self, record: Record, outcome: Outcome, detail: str, now: float) -> None:
         """Ends a round; the file last, so that one that is cut short here ends again."""
         record.outcome, record.detail, record.ended, record.phase = outcome, detail, now, "ended"
+        if outcome == "failed":
+            record.failed.append(now)
         self._end_decision(record)
         self.save(record)
 
@@ -182,6 +190,7 @@ class Ledger:
                     place=leases.describe(self._folder),
                     remedy="Wait for it, or end it.",
                 ) from error
+            stack.enter_context(_beating(lease))
             yield lease
 
     def _decide(self, record: Record, action: str) -> int:
@@ -194,6 +203,9 @@ class Ledger:
             "attempt": record.attempts,
         }
         with Store(self._workspace.database) as store:
+            # No round goes on when another is decided on: what counts as running was killed before
+            # its file was written.
+            store.cancel_operations([RETRAINING], experiment=self._experiment)
             return store.begin_operation(RETRAINING, properties, {})
 
     def _end_decision(self, record: Record) -> None:
@@ -208,12 +220,12 @@ class Ledger:
             store.annotate_execution(record.execution_id, told)
             store.end_operation(record.execution_id, ok=record.outcome in FINAL)
 
-    def _setup(self, now: float) -> dict[str, float]:
+    def _setup(self, now: float, older: Sequence[Span] = ()) -> dict[str, Any]:
         path = self._folder / _SETUP
         if not path.exists():
             if not now:
                 return {}
-            self._write(path, json.dumps({"began": now}))
+            self._write(path, json.dumps({"began": now, "older": list(older)}))
         return dict(json.loads(path.read_text()))
 
     def _path(self, trigger: str) -> Path:
@@ -235,3 +247,21 @@ class Ledger:
         scratch = path.with_name(f".{path.name}.part")
         scratch.write_text(text)
         scratch.replace(path)
+
+
+@contextlib.contextmanager
+def _beating(lease: leases.Lease) -> Iterator[None]:
+    """Renews a lease's time stamp: a round trains for hours in one call, and other hosts may go by it."""
+    ended = threading.Event()
+
+    def beat() -> None:
+        while not ended.wait(leases.BEAT_S):
+            lease.beat()
+
+    thread = threading.Thread(target=beat, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()

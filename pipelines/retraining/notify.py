@@ -9,6 +9,7 @@ the environment and are neither printed nor recorded.
 
 from __future__ import annotations
 
+import http.client
 import json
 import os
 import subprocess
@@ -107,24 +108,30 @@ def _address(settings: Notifications | None) -> str:
 
 def _post(url: str, message: dict[str, Any], timeout_s: float) -> str:
     """What went wrong, without the address; empty for nothing."""
-    request = urllib.request.Request(
-        url, json.dumps(message).encode(), {"Content-Type": "application/json"}, method="POST"
-    )
+    body, headers = json.dumps(message).encode(), {"Content-Type": "application/json"}
     try:
+        request = urllib.request.Request(url, body, headers, method="POST")
         with urllib.request.urlopen(request, timeout=timeout_s):
             return ""
     except urllib.error.HTTPError as error:
         return f"answered {error.code}"
-    except (urllib.error.URLError, OSError) as error:
-        return f"{type(getattr(error, 'reason', error)).__name__}"
+    except urllib.error.URLError as error:
+        return type(error.reason).__name__
+    except (OSError, http.client.HTTPException, ValueError) as error:
+        return type(error).__name__  # its text may repeat the address
 
 
 def _call(command: list[str], message: dict[str, Any], timeout_s: float) -> str:
     """What went wrong; empty for nothing."""
     try:
         done = subprocess.run(
-            command, input=json.dumps(message), text=True, capture_output=True, timeout=timeout_s, check=False
+            command,
+            input=json.dumps(message).encode(),
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            timeout=timeout_s,
+            check=False,
         )
-    except (OSError, subprocess.TimeoutExpired) as error:
+    except (OSError, ValueError, subprocess.TimeoutExpired) as error:
         return f"{command[0]}: {type(error).__name__}"
     return f"{command[0]} ended with {done.returncode}" if done.returncode else ""

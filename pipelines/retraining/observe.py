@@ -15,11 +15,12 @@ from components.data_gate import between
 from components.serving_pusher import root as serving_root
 from pipelines import config, remote, spans
 from pipelines.config import Experiment
-from pipelines.errors import HeadraceError
+from pipelines.errors import HeadraceError, InputError, InterruptedRunError
 from pipelines.lineage import query
 from pipelines.lineage.open import record_of
 from pipelines.lineage.source import Push
 from pipelines.lineage.view import RunView, view
+from pipelines.remote_failures import UnreachableError
 from pipelines.retraining import feedback
 from pipelines.retraining.ledger import Ledger, Record
 from pipelines.retraining.policy import Serving, Span, State
@@ -54,21 +55,28 @@ def observe(
         else (0, 0)
     )
     trained_on = _trained_on(seen, pattern, present)
+    began, older = ledger.set_up(now, _before_window(present, experiment.data.window))
     # What the model in service has seen is no news to it.
     watches_drift = experiment.retraining.on_drift and bool(present) and present[-1] not in trained_on
     return State(
-        began=ledger.began(now),
+        began=began,
         spans=present,
         window=experiment.data.window,
         rounds=[record.as_round() for record in ledger.records() if not mended(record, found)],
         failures=[record.as_round() for record in ledger.failures()],
         serving=Serving(push.version, push.at) if push else None,
         trained_on=trained_on,
+        older=older,
         drift=drift(present[-1], seen) if watches_drift else None,
         predictions=predictions(push, seen) if push and seen else None,
         correct=correct,
         outcomes=outcomes,
     )
+
+
+def _before_window(present: Sequence[Span], window: int) -> list[Span]:
+    numbers = sorted({number for number, _ in present})[-window:]
+    return [span for span in present if span[0] < numbers[0]]
 
 
 def mended(record: Record, found: Sequence[spans.SpanFile]) -> bool:
@@ -167,8 +175,16 @@ class SpanDrift:
             outcome = run(
                 config.from_mapping(raw), self._workspace, Options(to_node="StatisticsGen"), self._progress()
             )
+        except InterruptedRunError:
+            raise
+        except UnreachableError:
+            return None
+        except InputError as error:
+            # Bad data is a round's to name; where new spans are no cause, drift has to lead to one.
+            known = self._experiment.retraining.on_new_span
+            return None if known else [f"it cannot be looked at: {error.headline}"]
         except HeadraceError:
-            return None  # bad data is the round's to name
+            return None
         with record_of(self._workspace) as source:
             seen = view(source, query.find_run(source, outcome.run_id))
         now = seen.output("StatisticsGen", "statistics")

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from itertools import pairwise
 from statistics import mode
@@ -85,6 +85,7 @@ class State:
         failures: rounds that failed in a row, the newest last.
         serving: the version in service; None where there is none.
         trained_on: spans behind the version in service.
+        older: spans that lay before the window when retraining was set up; they are not late.
         drift: what has moved too far in the newest span, in sentences; None where nobody looked.
         predictions: how its predictions have moved, in sentences; None where too little is known.
         correct: outcomes of the version in service that were right, of the newest `outcomes`.
@@ -98,6 +99,7 @@ class State:
     failures: Sequence[Round] = ()
     serving: Serving | None = None
     trained_on: frozenset[Span] = frozenset()
+    older: frozenset[Span] = frozenset()
     drift: Sequence[str] | None = None
     predictions: Sequence[str] | None = None
     correct: int = 0
@@ -120,12 +122,14 @@ class Decision:
         reason: in words.
         trigger: id of the cause; empty for `wait`.
         until: when to decide again at the latest, in seconds since the epoch.
+        spans: that are passed over.
     """
 
     action: Action
     reason: str
     trigger: str = ""
     until: float = 0.0
+    spans: Sequence[Span] = ()
 
 
 def decide(settings: Retraining, state: State, now: float) -> Decision:
@@ -138,7 +142,7 @@ def decide(settings: Retraining, state: State, now: float) -> Decision:
         found = ask(settings, state, now)
         if found is not None and not state.dealt_with(found.trigger):
             told = found.reason + (_irregular(state) if found.action == "run" else "")
-            return Decision(found.action, told, found.trigger, until)
+            return replace(found, reason=told, until=until)
     return Decision("wait", _nothing(settings, state, now), until=until)
 
 
@@ -157,7 +161,7 @@ def _resting(backoff: Backoff, state: State, now: float) -> Decision | None:
         return Decision(
             "wait",
             f"stopped after {len(state.failures)} failures in a row; `headrace retrain reset` goes on",
-            until=now + _DAY_S,
+            until=now + _LOOK_S,  # somebody may reset it
         )
     until = state.failures[-1].ended + delay_s(backoff, state.failures)
     if now < until:
@@ -178,13 +182,15 @@ def _new_span(settings: Retraining, state: State, now: float) -> Decision | None
     trigger = f"span-{newest[0]}v{newest[1]}"
     if newest[0] < oldest_used:
         reason = f"{_name(newest)} arrived late, and lies before the {state.window} spans that are trained on"
-        return Decision("skip", reason, trigger)
+        return Decision("skip", reason, trigger, spans=fresh)
     others = f" and {len(fresh) - 1} more" if len(fresh) > 1 else ""
     return Decision("run", f"new: {_name(newest)}{others}", trigger)
 
 
 def _seen(state: State) -> set[Span]:
-    return set(state.trained_on).union(*(item.spans for item in state.rounds if item.outcome in FINAL))
+    return set(state.trained_on | state.older).union(
+        *(item.spans for item in state.rounds if item.outcome in FINAL)
+    )
 
 
 def _fresh(state: State) -> list[Span]:

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from pipelines.errors import HeadraceError, InputError, InterruptedRunError, NodeFailedError
+from pipelines.remote_failures import UnreachableError
 from pipelines.retraining.ledger import Ledger, Record
 from pipelines.retraining.policy import Outcome, Span
 from pipelines.retraining.settings import Retraining
@@ -25,6 +26,10 @@ Notify = Callable[[str, Record], None]
 
 class RefusedError(Exception):
     """A candidate that the chain does not push; the message says why."""
+
+
+class StaleError(Exception):
+    """What a push would put into service is not the candidate that was compared."""
 
 
 @dataclass(frozen=True)
@@ -78,6 +83,7 @@ class Chain(Protocol):
 
         Raises:
             RefusedError: it was not let through.
+            StaleError: data, code or settings have changed since it was trained.
         """
         ...
 
@@ -139,6 +145,7 @@ def carry_out(record: Record, desk: Desk) -> None:
 
     Raises:
         InterruptedRunError: it was interrupted, and goes on at the next call.
+        Exception: a fault of ours; the round has failed by it.
     """
     minutes = desk.settings.budget_minutes
     desk = replace(desk, until=None if minutes is None else desk.clock() + 60.0 * minutes)
@@ -152,6 +159,9 @@ def carry_out(record: Record, desk: Desk) -> None:
         raise
     except RefusedError as refusal:
         _end(record, desk, "refused", str(refusal))
+    except UnreachableError as error:
+        # It may be there again in a moment: no finding about the data.
+        _end(record, desk, "failed", f"{error.headline} [{error.place}]")
     except InputError as error:
         # Data that cannot be used is a finding, not a failure: trying again would find it again.
         record.bad = desk.chain.named(error.place)
@@ -159,6 +169,10 @@ def carry_out(record: Record, desk: Desk) -> None:
         _end(record, desk, "bad_data", f"{error.headline} [{error.place}]")
     except HeadraceError as error:
         _end(record, desk, "failed", f"{error.headline} [{error.place}]")
+    except Exception as error:
+        # Counted and told like any failure: else whoever restarts the scheduler meets it without end.
+        _end(record, desk, "failed", f"unexpected: {type(error).__name__}")
+        raise
 
 
 def _train(record: Record, desk: Desk) -> None:
@@ -190,6 +204,8 @@ def _rolled_back(servable: str, desk: Desk) -> Record | None:
 
 
 def _compare(record: Record, desk: Desk) -> None:
+    # Somebody may have rolled back or forward while it was trained.
+    record.before = desk.chain.in_service()
     faults = desk.chain.compare(record, desk.left_s())
     if faults:
         _end(record, desk, "refused", "; ".join(faults))
@@ -199,7 +215,13 @@ def _compare(record: Record, desk: Desk) -> None:
 
 def _push(record: Record, desk: Desk) -> None:
     desk.left_s()  # what is being pushed is not interrupted any more
-    record.version = desk.chain.push(record)
+    try:
+        record.version = desk.chain.push(record)
+    except StaleError:
+        # Else a span that came meanwhile would be trained on and go out without having been compared.
+        record.run_id, record.servable = "", ""
+        _go_on(record, desk, "training")
+        return
     record.watched_from = desk.clock()
     _go_on(record, desk, "watching")
     desk.notify("promotion", record)
@@ -251,7 +273,7 @@ def _go_on(record: Record, desk: Desk, phase: str) -> None:
 def _end(record: Record, desk: Desk, outcome: Outcome, detail: str) -> None:
     if record.skipped:
         detail += f"; without span {', '.join(map(str, record.skipped))}, whose data was bad"
-    if outcome == "failed":
+    if outcome == "failed" and not record.version:
         record.run_id = ""  # the next attempt begins anew, with what is cached
     desk.ledger.end(record, outcome, detail, desk.clock())
     if outcome in _EVENTS:

@@ -16,8 +16,7 @@ from typing import Any
 
 from pipelines import recovery
 from pipelines.config import Experiment
-from pipelines.errors import WorkspaceError
-from pipelines.remote_failures import UnreachableError
+from pipelines.errors import InputError, WorkspaceError
 from pipelines.retraining import observe, policy, rounds
 from pipelines.retraining.ledger import Ledger, Record
 from pipelines.retraining.policy import Decision
@@ -100,7 +99,8 @@ class Scheduler:
             if decision.action == "skip":
                 told = {"round": decision.trigger, "reason": decision.reason}
                 self._say("retraining.skipped", f"skipped: {decision.reason}", **told)
-                return Step(decision, ledger.skip(decision.trigger, decision.reason, now))
+                passed_over = ledger.skip(decision.trigger, decision.reason, now, decision.spans)
+                return Step(decision, passed_over)
             record = ledger.open(decision.trigger, decision.reason, now)
             self._carry_out(record, decision, lease.beat)
             return Step(decision, record)
@@ -111,7 +111,7 @@ class Scheduler:
         while True:
             try:
                 decision = self.once().decision
-            except (WorkspaceError, UnreachableError) as error:
+            except (WorkspaceError, InputError) as error:
                 decision = Decision("wait", f"{error.headline} [{error.place}]", until=self.clock() + 60.0)
             if decision.action != "wait":
                 said = ""
@@ -179,5 +179,6 @@ class Scheduler:
 
     def _tell_when_stopped(self, record: Record) -> None:
         limit = self.experiment.retraining.backoff.stop_after
-        if record.outcome == "failed" and len(self.ledger.failures()) == limit:
-            self.notify("stopped", replace(record, detail=f"{limit} failures in a row: {record.detail}"))
+        failures = len(self.ledger.failures())
+        if record.outcome == "failed" and failures >= limit:
+            self.notify("stopped", replace(record, detail=f"{failures} failures in a row: {record.detail}"))

@@ -54,6 +54,13 @@ class Watch(Stage):
     )
     min_requests: Annotated[int, Field(ge=1)] = Field(20, description="Fewer say nothing.")
 
+    @field_validator("url")
+    @classmethod
+    def _is_address(cls, url: str | None) -> str | None:
+        if url is not None and not url.startswith(("http://", "https://")):
+            raise ValueError(f"{url!r} should begin with http:// or https://")
+        return url
+
 
 class Backoff(Stage):
     """What happens after rounds that failed for no reason of the data's or the model's."""

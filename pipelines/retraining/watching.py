@@ -10,7 +10,7 @@ TensorFlow Serving itself can be watched as well as the embedded server.
 
 from __future__ import annotations
 
-import urllib.error
+import http.client
 import urllib.request
 from dataclasses import dataclass
 
@@ -63,13 +63,12 @@ def url_of(experiment: Experiment) -> str | None:
 
 
 def sample(url: str, model: str) -> Sample | None:
-    """A model's counts; None where the server does not answer."""
+    """A model's counts; None where the server does not answer, or answers with something else."""
     try:
         with urllib.request.urlopen(url.rstrip("/") + _PATH, timeout=_TIMEOUT_S) as answer:
-            text = answer.read().decode()
-    except (urllib.error.URLError, OSError):
+            return parse(answer.read().decode(), model)
+    except (OSError, http.client.HTTPException, ValueError):
         return None
-    return parse(text, model)
 
 
 def parse(text: str, model: str) -> Sample:

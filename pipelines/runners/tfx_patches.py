@@ -3,7 +3,7 @@
     tfx_patches.keep_heavy_out()        # before TFX is imported
     tfx_patches.verify_cached_outputs() # before a node is launched
 
-Each for TFX 1.21, with the reason; `tests/pipelines/runners/test_tfx_patches.py`
+Each for TFX 1.21, with the reason; `tests/pipelines/runners/test_look.py`
 fails when TFX no longer needs one.
 """
 

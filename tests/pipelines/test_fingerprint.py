@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from pipelines import config, fingerprint, plans
+from pipelines.errors import InputError
 from pipelines.workspace import Workspace
 
 
@@ -89,6 +90,33 @@ def test_hardware_is_what_precision_is_chosen_by(tmp_path) -> None:
     units = devices.cpu_bfloat16_units(info)
     assert fingerprint.hardware(tmp_path) == ["NVIDIA L4", "NVIDIA H100", *units]
     assert units == ["amx_bf16", "avx512_bf16"]
+
+
+def test_another_model_of_the_same_name_is_another_key(tmp_path) -> None:
+    """One that training begins with, and one that it learns from."""
+    (tmp_path / "rows.csv").write_text("a,label\n1,x\n2,y\n")
+    weights, teacher = tmp_path / "mine.keras", tmp_path / "teacher.keras"
+    raw = {
+        "name": "rows",
+        "data": {"path": str(tmp_path / "rows.csv")},
+        "model": {"family": "image", "weights": str(weights)},
+        "train": {"distill": {"teacher": str(teacher)}},
+    }
+    workspace = Workspace.open(tmp_path / "w", create=True)
+    keys = []
+    for one, other in (("a", "a"), ("b", "a"), ("b", "b"), ("a", "a")):
+        weights.write_text(one)
+        teacher.write_text(other)
+        keys.append(plans.key_of(config.from_mapping(raw), workspace, cache=True))
+    assert len(set(keys)) == 3 and keys[0] == keys[3]
+
+
+@pytest.mark.parametrize("source", [b"def f(:\n", b"x = 1\0\n", b"# coding: latin-1x\n"])
+def test_a_module_that_is_no_python_is_named(project, source: bytes) -> None:
+    (project / "broken.py").write_bytes(source)
+    with pytest.raises(InputError, match="A module cannot be read") as raised:
+        fingerprint.of_modules(["broken"])
+    assert str(project / "broken.py") in raised.value.place
 
 
 def test_other_hardware_is_another_key(tmp_path, monkeypatch) -> None:

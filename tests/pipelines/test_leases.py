@@ -57,6 +57,16 @@ def end(pid: int) -> None:
     os.waitpid(pid, 0)
 
 
+@pytest.mark.parametrize(
+    ("error", "left"), [(WorkspaceError("full"), False), (OSError("full"), True), (KeyboardInterrupt(), True)]
+)
+def test_what_ended_unrecorded_is_left_to_be_settled(folder, error, left: bool) -> None:
+    with pytest.raises(type(error)), leases.taken(folder):
+        raise error
+    assert not leases.is_alive(folder)
+    assert leases.left_behind(folder.parent) == ([folder] if left else [])
+
+
 def test_a_run_that_ends_leaves_nothing(folder) -> None:
     assert not leases.is_alive(folder)
     with leases.taken(folder):

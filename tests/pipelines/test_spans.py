@@ -66,3 +66,10 @@ def test_spans_that_are_not_there(make) -> None:
         chosen(f"{root}/{{SPAN}}.csv", span=3)
     with pytest.raises(InputError, match="No file matches"):
         chosen(f"{root}/{{SPAN}}.avro")
+
+
+def test_a_name_that_is_no_day_is_named(tmp_path) -> None:
+    (tmp_path / "2026-02-30.csv").touch()
+    with pytest.raises(InputError, match="no day of the calendar") as raised:
+        spans.find(str(tmp_path / "{YYYY}-{MM}-{DD}.csv"))
+    assert raised.value.place == str(tmp_path / "2026-02-30.csv")

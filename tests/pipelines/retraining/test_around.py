@@ -18,7 +18,7 @@ import yaml
 from components.serving.server.metrics import Metrics
 from pipelines import config
 from pipelines.cli.main import cli
-from pipelines.errors import ConfigError, HeadraceError, InputError
+from pipelines.errors import ConfigError, HeadraceError, InputError, InterruptedRunError
 from pipelines.retraining import assembly, feedback, observe, watching
 from pipelines.retraining.install import Dumper, Job, config_map, cron_job, systemd_unit
 from pipelines.retraining.ledger import Record
@@ -98,6 +98,70 @@ def test_a_command_reads_the_same_message(tmp_path) -> None:
     assert log == ["notification by command, attempt 1: /no/such/program: FileNotFoundError"]
 
 
+class Garbled(BaseHTTPRequestHandler):
+    """Answers with what is no HTTP, or no page of metrics."""
+
+    body = b""
+
+    def do_GET(self) -> None:
+        self.wfile.write(self.body)
+
+    do_POST = do_GET
+
+    def log_message(self, *arguments: object) -> None:
+        return None
+
+
+@pytest.mark.parametrize(
+    "body",
+    [b"SSH-2.0-OpenSSH\r\n", b"HTTP/1.0 200 OK\r\n\r\n<p>{x}</p>\n", b"HTTP/1.0 200 OK\r\n\r\n\xff\n"],
+)
+def test_a_server_that_answers_something_else_ends_no_round(monkeypatch, body) -> None:
+    monkeypatch.setattr(Garbled, "body", body)
+    server = HTTPServer(("127.0.0.1", 0), Garbled)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        url = f"http://127.0.0.1:{server.server_port}"
+        assert watching.sample(url, "m") is None
+        monkeypatch.setenv("RETRAIN_HOOK", url)
+        notifier([], [], webhook_env="RETRAIN_HOOK")("failure", RECORD)
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+@pytest.mark.parametrize("url", ["http://127.0.0.1:1/a secret", "http://host:secret/", "http://[secret"])
+def test_an_address_that_cannot_be_used_is_not_repeated(monkeypatch, url) -> None:
+    monkeypatch.setenv("RETRAIN_HOOK", url)
+    log: list[str] = []
+    notifier([], log, webhook_env="RETRAIN_HOOK")("failure", RECORD)
+    assert len(log) == 3
+    assert "secret" not in "".join(log)
+
+
+def test_an_interruption_while_drift_is_measured_is_one(workspace, monkeypatch) -> None:
+    errors = iter([InterruptedRunError("The run was interrupted"), InputError("bad"), InputError("bad")])
+
+    def fail(*arguments: object) -> None:
+        raise next(errors)
+
+    monkeypatch.setattr(observe, "run", fail)
+    output: Any = SimpleNamespace(run=SimpleNamespace(run_id="r"), output=lambda node, key: "artifact")
+
+    def look(**settings: bool) -> object:
+        raw = {"name": "trips", "data": {"path": "x-{SPAN}.csv"}, "model": {"family": "tabular"}}
+        experiment = config.from_mapping({**raw, "retraining": {"on_drift": True, **settings}})
+        return observe.SpanDrift(experiment, workspace, lambda: None)((4, 0), output)  # type: ignore[arg-type, return-value]
+
+    with pytest.raises(InterruptedRunError):
+        look()
+    assert look(on_new_span=True) is None
+    # Nothing else would ever name bad data.
+    assert look() == ["it cannot be looked at: bad"]
+
+
 def test_an_address_that_is_not_there_is_said_at_once(monkeypatch) -> None:
     monkeypatch.delenv("RETRAIN_HOOK", raising=False)
     with pytest.raises(ConfigError, match=r"RETRAIN_HOOK .* not set"):
@@ -161,6 +225,14 @@ def test_what_would_never_do_what_it_says_is_a_mistake(tmp_path, settings, path,
     with pytest.raises(ConfigError) as raised:
         assembly.scheduler(config.from_mapping(raw), Workspace.open(tmp_path / "w", create=True), print)
     assert raised.value.place == place
+
+
+def test_a_number_that_is_predicted_has_no_accuracy(tmp_path) -> None:
+    model = {"family": "tabular", "task": "regression"}
+    raw = {"name": "fares", "data": {"path": "x.csv"}, "model": model}
+    experiment = config.from_mapping({**raw, "retraining": {"live": {"min_accuracy": 0.9}}})
+    with pytest.raises(ConfigError, match="predicts a number"):
+        assembly.scheduler(experiment, Workspace.open(tmp_path / "w", create=True), print)
 
 
 @pytest.fixture

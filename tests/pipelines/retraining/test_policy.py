@@ -63,6 +63,13 @@ class TestSpans:
         noted = replace(state, rounds=[done("span-1v0", "skipped")])
         assert decide(self.settings, noted, NOW).action == "wait"
 
+    def test_what_was_too_old_from_the_first_is_not_late(self) -> None:
+        spans = [(number, 0) for number in range(1, 10)]
+        state = State(0.0, spans=spans, window=2, older=frozenset(spans[:7]), trained_on=frozenset(spans[7:]))
+        assert decide(self.settings, state, NOW).action == "wait"
+        more = replace(state, spans=[*spans, (10, 0)])
+        assert decide(self.settings, more, NOW).reason == "new: span 10"
+
     @pytest.mark.parametrize("outcome", ["promoted", "refused", "bad_data", "unchanged", "rolled_back"])
     def test_a_span_is_dealt_with_once(self, outcome: str) -> None:
         state = State(0.0, spans=[(1, 0)], rounds=[done("span-1v0", outcome, [(1, 0)])])

@@ -12,11 +12,12 @@ import pytest
 from pipelines import config, spans
 from pipelines.errors import InputError, InterruptedRunError, NodeFailedError, WorkspaceError
 from pipelines.lineage.store import RETRAINING, Store
+from pipelines.remote_failures import UnreachableError
 from pipelines.retraining import observe
 from pipelines.retraining.chain import LocalChain
 from pipelines.retraining.ledger import Ledger, Record
 from pipelines.retraining.policy import Span
-from pipelines.retraining.rounds import RefusedError, Trained
+from pipelines.retraining.rounds import RefusedError, StaleError, Trained
 from pipelines.retraining.scheduler import Scheduler
 from pipelines.telemetry.notices import Notice
 from pipelines.workspace import Workspace
@@ -41,6 +42,8 @@ class FakeChain:
     kill_at: int = 10**6
     pushed: bool = False
     refusal: str = ""
+    stale: int = 0
+    stuck: int = 0
     remark: str = ""
     budgets: list[float | None] = field(default_factory=list)
     takes: Callable[[], None] = lambda: None
@@ -86,6 +89,9 @@ class FakeChain:
         self._count("push")
         if self.refusal:
             raise RefusedError(self.refusal)
+        if self.stale:
+            self.stale -= 1
+            raise StaleError
         if not self.pushed:  # as the Pusher: what is in service already is not pushed again
             self.versions.append(len(self.versions) + 1)
             self.pushed = True
@@ -103,6 +109,9 @@ class FakeChain:
 
     def roll_back(self, record: Record, reason: str) -> None:
         self._count("roll_back")
+        if self.stuck:
+            self.stuck -= 1
+            raise NodeFailedError("It cannot be rolled back")
         self.versions.append(record.before)
 
 
@@ -186,6 +195,7 @@ def test_a_round_goes_from_training_to_promotion(make, workspace) -> None:
         ({"trained": Trained("/s", refusals=["evaluation: accuracy is low"])}, "refused", "refusal"),
         ({"worse": ["on the golden set it is worse"]}, "refused", "refusal"),
         ({"error": InputError("A record is bad", place="x.csv")}, "bad_data", "refusal"),
+        ({"error": UnreachableError("It cannot be reached", place="s3://b/1.csv")}, "failed", "failure"),
         ({"error": NodeFailedError("The node crashed", place="Trainer")}, "failed", "failure"),
     ],
 )
@@ -265,6 +275,21 @@ def test_a_killed_round_goes_on_where_it_was(make, workspace, kill_at) -> None:
         assert [call for call in chain.calls if call.startswith("train")][-1] in ("train", "train run-1")
 
 
+def test_a_decision_that_was_killed_before_it_was_kept_runs_not_for_ever(
+    make, workspace, monkeypatch
+) -> None:
+    def killed(ledger: Ledger, record: Record) -> None:
+        raise Killed
+
+    with monkeypatch.context() as patch, pytest.raises(Killed):
+        patch.setattr(Ledger, "save", killed)
+        make(FakeChain()).once()
+    Ledger(workspace, "another").open("span-9v0", "of another experiment", 1.0)
+    make(FakeChain()).once()
+    # 2 is running, 3 complete, 6 canceled.
+    assert [state for _, _, state in decisions(workspace)] == ["6", "2", "3"]
+
+
 def test_bad_data_is_tried_again_once_it_has_changed(make, tmp_path) -> None:
     pattern = str(tmp_path / "data-{SPAN}.csv")
     chain = FakeChain(error=InputError("A record is bad", place="x.csv"))
@@ -309,6 +334,77 @@ def test_the_real_chain_knows_which_spans_are_bad(workspace, tmp_path) -> None:
     assert chain.bad_spans([bad]) == [11]
     (tmp_path / "data-11.csv").write_text("a,label\n1,mended\n")
     assert chain.bad_spans([bad]) == []
+
+
+def test_a_span_that_was_mended_is_left_out_no_more(workspace, tmp_path) -> None:
+    path = tmp_path / "data-1.csv"
+    path.write_text("a,label\n1,x\n")
+    raw = {
+        "name": "trips",
+        "data": {"path": str(tmp_path / "data-{SPAN}.csv")},
+        "model": {"family": "tabular"},
+    }
+    chain = LocalChain(config.from_mapping(raw), workspace, lambda: None)  # type: ignore[arg-type, return-value]
+    ledger = Ledger(workspace, "trips")
+    record = ledger.open("span-1v0", "new: span 1", 1.0)
+    record.spans, record.bad, record.data = [(1, 0)], [1], chain.state([1])
+    ledger.end(record, "bad_data", "a record is bad", 2.0)
+    assert chain.bad_spans(ledger.records()) == [1]
+    path.write_text("a,label\n1,mended\n")
+    again = ledger.open("span-1v0", "new: span 1", 3.0)
+    assert chain.bad_spans(ledger.records()) == []
+    for outcome in ("failed", "promoted"):
+        ledger.end(again, outcome, "", 4.0)  # type: ignore[arg-type]
+        assert chain.bad_spans(ledger.records()) == []
+
+
+def test_what_changed_before_the_push_is_trained_and_compared_anew(make) -> None:
+    chain = FakeChain(stale=1)
+    record = make(chain).once().record
+    assert record is not None
+    assert (record.outcome, record.version) == ("promoted", 1)
+    assert chain.calls == ["spans", "train", "compare", "push"] * 2
+
+
+def test_what_cannot_be_rolled_back_is_tried_again_and_not_forgotten(make) -> None:
+    chain = FakeChain(versions=[0, 7], faults=["half failed", "half failed"], stuck=1)
+    scheduler = make(chain, watch={"minutes": 10.0, "every_s": 30.0, "url": "http://127.0.0.1:1"})
+    record = scheduler.once().record
+    assert record is not None
+    assert (record.outcome, record.detail) == ("failed", "It cannot be rolled back []")
+    make.clock.now = scheduler.once().decision.until + 1.0
+    record = scheduler.once().record
+    assert record is not None
+    assert (record.outcome, chain.in_service()) == ("rolled_back", 7)
+    assert chain.calls.count("train") == 1
+
+
+def test_a_fault_of_ours_counts_as_a_failure(make) -> None:
+    chain = FakeChain(error=KeyError("boom"))
+    scheduler = make(chain)
+    with pytest.raises(KeyError):
+        scheduler.once()
+    assert [name for name, _ in make.notified] == ["failure"]
+    decision = scheduler.once().decision
+    assert (decision.action, decision.reason[:16]) == ("wait", "1 failures in a ")
+
+
+def test_after_a_reset_failures_are_counted_from_nothing(make) -> None:
+    chain = FakeChain(error=NodeFailedError("The node crashed"))
+    scheduler = make(chain, backoff={"first_minutes": 1.0, "stop_after": 2})
+
+    def until_it_stops() -> int:
+        attempts = 0
+        while "stopped" not in (decision := scheduler.once().decision).reason:
+            attempts += decision.action == "run"
+            make.clock.now = max(make.clock.now, decision.until)
+        return attempts
+
+    assert until_it_stops() == 2
+    scheduler.ledger.reset(make.clock.now)
+    make.clock.now += 1.0
+    assert until_it_stops() == 2
+    assert [name for name, _ in make.notified].count("stopped") == 2
 
 
 def test_an_interrupted_round_goes_on(make) -> None:
@@ -358,11 +454,14 @@ def test_two_schedulers_do_one_round(make, workspace) -> None:
 
 def test_a_late_span_outside_the_window_is_noted_once(make, workspace, tmp_path) -> None:
     chain = FakeChain(present=[(5, 0)])
-    for span in (5,):
-        (tmp_path / f"data-{span}.csv").write_text("a,label\n1,x\n")
+    (tmp_path / "data-5.csv").write_text("a,label\n1,x\n")
     scheduler = make(chain)
-    steps = [scheduler.once() for _ in range(3)]
-    assert [step.decision.action for step in steps] == ["run", "skip", "wait"]
+    # What was there before retraining was set up is old, and not late.
+    steps = [scheduler.once() for _ in range(2)]
+    for span in (3, 4):
+        (tmp_path / f"data-{span}.csv").write_text("a,label\n1,x\n")
+    steps += [scheduler.once() for _ in range(2)]
+    assert [step.decision.action for step in steps] == ["run", "wait", "skip", "wait"]
     assert [(action, outcome) for action, outcome, _ in decisions(workspace)] == [
         ("run", "promoted"),
         ("skip", "skipped"),

@@ -7,18 +7,20 @@ from typing import Any
 
 import pytest
 
+from pipelines.errors import InputError
 from pipelines.remote_failures import UnreachableError
 from pipelines.retraining.scheduler import Scheduler
 
 
-def test_a_store_that_is_away_for_a_moment_does_not_end_the_schedule() -> None:
+@pytest.mark.parametrize("kind", [UnreachableError, InputError])
+def test_data_that_cannot_be_looked_at_for_a_moment_does_not_end_the_schedule(kind: type[InputError]) -> None:
     waits: list[float] = []
     told: list[str] = []
 
     def once() -> Any:
         if waits:
             raise KeyboardInterrupt
-        raise UnreachableError("It cannot be reached", place="s3://bucket")
+        raise kind("It cannot be reached", place="s3://bucket")
 
     loop: Any = SimpleNamespace(
         once=once,
