@@ -60,6 +60,7 @@ def request(model: Path, data: Path, settings: Mapping[str, Any]) -> Any:
             modules=tuple(module for listed in names.LAYER_MODULES.values() for module in listed),
         ),
         signatures=names.PREPROCESS_FUNCTIONS,
+        values=names.OUTPUT_VALUES,
         candidates=candidates,
         target=settings["target"],
         policy=Policy(

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from components.errors import DataError
 from components.rewriter.bounds import median_lower_bound, median_upper_bound
 from components.rewriter.choose import SAME_WITHIN, ErrorFigures, Figures, SliceFigures
 from components.serving import examples, runtimes
@@ -112,6 +113,9 @@ def quality(
         # Another number of classes agrees with nothing.
         scores = np.full_like(original, np.nan)
     labels = examples.label_ids(examples.labels_of(asked.records, asked.label), class_names)
+    if (labels < 0).all():
+        # Neither model is ever right then, and no candidate could lose anything.
+        raise DataError(f"No example's {asked.label!r} is a class of the model")
     top, top_original = _top(scores), original.argmax(axis=1)
     right, right_original = top == labels, top_original == labels
     shift = np.abs(scores - original)
