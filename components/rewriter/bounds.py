@@ -58,6 +58,11 @@ def median_upper_bound(ratios: Sequence[float], confidence: float) -> float:
     return ordered[rank - 1] if rank <= len(ordered) else float("inf")
 
 
+def rounds_needed(confidence: float) -> int:
+    """How many rounds bound the median at all: of n, the largest is above it with probability 1 - 2 ** -n."""
+    return math.ceil(-math.log2(1.0 - confidence))
+
+
 def median_lower_bound(ratios: Sequence[float], confidence: float) -> float:
     """Lower bound of the median, by order statistics; 0 with too few rounds."""
     upper = median_upper_bound([-ratio for ratio in ratios], confidence)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from components.errors import DataError
-from components.rewriter.bounds import median_lower_bound, median_upper_bound
+from components.rewriter.bounds import median_lower_bound, median_upper_bound, rounds_needed
 from components.rewriter.choose import SAME_WITHIN, ErrorFigures, Figures, SliceFigures
 from components.serving import examples, runtimes
 from components.serving.runtimes import Runtime
@@ -217,7 +217,11 @@ def _interleaved(
     rounds: int,
     confidence: float,
 ) -> _Times:
-    """Takes so many rounds; after 7 no more where these leave no doubt, or once 6 s have passed."""
+    """Takes so many rounds; after 7 no more where these leave no doubt, or once 6 s have passed.
+
+    So many as can bound the median at that confidence are taken however long they last.
+    """
+    least = max(_MIN_ROUNDS, rounds_needed(confidence))
     starts = range(len(records) - batch + 1)
     calls = max(2, _CALLS_PER_ROUND // batch)
 
@@ -232,7 +236,7 @@ def _interleaved(
     for number in range(rounds):
         if number == _MIN_ROUNDS and (candidate is original or _no_doubt(times.ratios, confidence)):
             break
-        if number >= _MIN_ROUNDS and time.perf_counter() - began > _SECONDS:
+        if number >= least and time.perf_counter() - began > _SECONDS:
             break
         pair = [candidate, original] if number % 2 else [original, candidate]
         taken = {id(runtime): timed(runtime, number) for runtime in dict.fromkeys(pair)}
