@@ -46,9 +46,11 @@ def examples_needed(max_drop: float, confidence: float) -> int:
     return math.ceil(math.log1p(-confidence) / math.log1p(-max_drop / 100.0))
 
 
-def mean_upper_bound(mean: float, error: float, confidence: float) -> float:
-    """Upper bound of a mean by its standard error, by the normal approximation."""
-    return mean + float(stats.norm.ppf(confidence)) * error
+def mean_upper_bound(mean: float, error: float, examples: int, confidence: float) -> float:
+    """Upper bound of a mean by its standard error: Student's, which is infinite for one example."""
+    if examples < 2:
+        return math.inf
+    return mean + float(stats.t.ppf(confidence, examples - 1)) * error
 
 
 def median_upper_bound(ratios: Sequence[float], confidence: float) -> float:

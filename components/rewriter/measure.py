@@ -163,7 +163,7 @@ def number_quality(values: np.ndarray, original: np.ndarray, asked: Questions) -
         "errors": ErrorFigures(
             mean_absolute=float(np.nan_to_num(error, nan=1e9, posinf=1e9).mean()),
             rise=float(rises.mean()),
-            rise_error=float(rises.std() / np.sqrt(len(rises))),
+            rise_error=float(rises.std() / np.sqrt(max(len(rises) - 1, 1))),
         ),
     }
 
