@@ -44,7 +44,7 @@ def job_of(workspace: Path, run: str, scratch: Path) -> tuple[str, rewrite.Job]:
         label=task.label,
         slices=task.slices,
         contract=task.contract,
-        candidates=[],
+        candidates=None,
         target="tf_serving_tflite",
         policy=found.policy,
         max_examples=task.max_examples,

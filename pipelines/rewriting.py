@@ -70,9 +70,9 @@ def request(model: Path, data: Path, settings: Mapping[str, Any]) -> Any:
     )
 
 
-def _candidates(text: str, target: Any) -> list[str]:
+def _candidates(text: str, target: Any) -> list[str] | None:
     if text == "auto":
-        return []
+        return None
     chosen = [name.strip() for name in text.split(",")]
     for name in chosen:
         if name not in TECHNIQUES:

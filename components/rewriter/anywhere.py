@@ -46,7 +46,7 @@ class Request:
         ours: contract of our own exports, without signatures.
         signatures: signature -> (function, input name), of all our exports.
         values: name of a regression's output, where our export is one.
-        candidates: technique names; empty for those that pay.
+        candidates: technique names; None for those that pay.
         target: what is to load the result.
         policy: the gate.
         limits: of each build and judgement.
@@ -59,7 +59,7 @@ class Request:
     ours: Contract
     signatures: Mapping[str, tuple[str, str]]
     values: str
-    candidates: Sequence[str]
+    candidates: Sequence[str] | None
     target: Target
     policy: Policy
     limits: Limits

@@ -349,7 +349,7 @@ def choose(
         return policy.fixed, "set by rewrite.fixed"
     qualified = [verdict for verdict in verdicts if verdict.qualified]
     if not qualified:
-        advice = _advice(verdicts, policy)
+        advice = _advice(verdicts, policy) + _why_not_fixed(verdicts, policy.fixed)
         return catalogue.IDENTITY, f"no candidate qualified, so the original goes on{advice}"
     equal = _equals(qualified, policy, run_off or {})
     least = min(_size(verdict) for verdict in equal)
@@ -357,7 +357,16 @@ def choose(
     best = min(small, key=lambda verdict: catalogue.rank(verdict.name))
     others = [verdict.name for verdict in equal if verdict is not best]
     beside = f"; as good as {', '.join(others)}, and smaller or simpler" if others else ""
+    beside += _why_not_fixed(verdicts, policy.fixed)
     return best.name, f"best {policy.objective} of {len(qualified)} qualified: {best.reason}{beside}"
+
+
+def _why_not_fixed(verdicts: Sequence[Verdict], name: str) -> str:
+    """Why what was set does not go on; empty where nothing was set."""
+    if not name:
+        return ""
+    reason = next((verdict.reason for verdict in verdicts if verdict.name == name), "it was not tried")
+    return f"; not {name}, which rewrite.fixed names: {reason}"
 
 
 def _equals(

@@ -35,7 +35,7 @@ class Job:
         label: label feature.
         slices: features whose values make slices.
         contract: JSON of `base.Contract`.
-        candidates: technique names; empty for what pays by the catalogue.
+        candidates: technique names, none of which may be wanted; None for what pays by the catalogue.
         target: what is to load the chosen one.
         policy: the gate.
         max_examples: at most so many examples are judged.
@@ -51,7 +51,7 @@ class Job:
     label: str
     slices: Sequence[str]
     contract: str
-    candidates: Sequence[str]
+    candidates: Sequence[str] | None
     target: Target
     policy: Policy
     max_examples: int
@@ -78,7 +78,8 @@ def rewrite(job: Job) -> Outcome:
     Raises:
         ServableError: the original itself cannot be taken apart or judged.
     """
-    names = [name for name in _wanted(job) if name != IDENTITY]
+    # Each once: two builds of one name would be in each other's way.
+    names = [name for name in dict.fromkeys(_wanted(job)) if name != IDENTITY]
     with ThreadPoolExecutor(_BUILDS_AT_A_TIME) as pool:
         # The original first: the others are judged beside it.
         built = dict(
@@ -99,7 +100,9 @@ def rewrite(job: Job) -> Outcome:
 
 
 def _wanted(job: Job) -> Sequence[str]:
-    return job.candidates or catalogue.automatic(job.target, job.policy.objective)
+    if job.candidates is None:
+        return catalogue.automatic(job.target, job.policy.objective)
+    return job.candidates
 
 
 def _for_target(job: Job, chosen: str, reason: str) -> str:
@@ -114,10 +117,10 @@ def _for_target(job: Job, chosen: str, reason: str) -> str:
 
 def _left_out(job: Job, tried: Sequence[str]) -> list[Verdict]:
     """Techniques of this target that were not asked for, so that none is silently absent."""
-    if job.candidates:
-        why = "not among rewrite.candidates"
-    else:
+    if job.candidates is None:
         why = f"auto leaves it out: it seldom pays for {job.policy.objective}"
+    else:
+        why = "not among rewrite.candidates"
     return [
         Verdict(name, False, why, state="left_out")
         for name in catalogue.techniques_for(job.target)

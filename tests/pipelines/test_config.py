@@ -143,6 +143,7 @@ def test_settings_and_hyperparameters_have_the_same_names() -> None:
     [
         ('rewrite.candidates=["floot16"]', "no technique 'floot16'. Did you mean 'float16'?"),
         ('rewrite.candidates=["tflite"]', "the target tf_serving does not load tflite; it loads frozen"),
+        ("rewrite.fixed=frozne", "fixed is 'frozne', which is not among the candidates: frozen, float16"),
     ],
 )
 def test_candidates_that_are_not_there_or_not_loaded(override: str, said: str) -> None:
