@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +13,7 @@ import tensorflow as tf
 
 from components.errors import DataError
 from pipelines import rewriting
-from pipelines.errors import ConfigError, InputError
+from pipelines.errors import ConfigError, HeadraceError, InputError
 
 SETTINGS: dict[str, Any] = {
     "candidates": "float16",
@@ -228,3 +230,26 @@ def test_an_export_of_ours_is_judged_as_what_it_is(tmp_path, class_names: list[s
     export.save(str(folder), keras.Sequential(layers), class_names, signatures)
     contract = anywhere._own_contract(asked(folder, tmp_path), folder)
     assert (contract.scores, contract.classes) == (("scores", "classes") if class_names else ("outputs", ""))
+
+
+@pytest.mark.parametrize("was_there", [False, True])
+def test_half_a_model_is_not_left_behind(tmp_path, monkeypatch, was_there: bool) -> None:
+    source, target = tmp_path / "source", tmp_path / "target"
+    source.mkdir()
+    for name in ("fingerprint.pb", "saved_model.pb"):
+        (source / name).write_text(name)
+    if was_there:
+        target.mkdir()
+
+    def copy(source: str, target: str) -> None:
+        if source.endswith("saved_model.pb"):
+            raise OSError(errno.ENOSPC, "No space left on device", target)
+        Path(target).write_bytes(b"whole")
+
+    real = shutil.copytree
+    monkeypatch.setattr(
+        shutil, "copytree", lambda *given, **options: real(*given, **options, copy_function=copy)
+    )
+    with pytest.raises(HeadraceError, match=r"cannot be written: .*No space left on device"):
+        rewriting._copy(source, target)
+    assert list(target.iterdir()) == [] if was_there else not target.exists()
