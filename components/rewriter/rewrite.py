@@ -17,6 +17,7 @@ from components.rewriter import catalogue, measure, worker
 from components.rewriter.catalogue import IDENTITY, Target
 from components.rewriter.choose import Figures, Policy, Verdict, choose, contenders, judge
 from components.serving.servable import MANIFEST, VERSION_FOLDER, version_folder
+from components.serving.spread import spread
 
 KEPT_FOLDER = "candidates"
 _BUILDS_AT_A_TIME = 2
@@ -38,7 +39,7 @@ class Job:
         candidates: technique names, none of which may be wanted; None for what pays by the catalogue.
         target: what is to load the chosen one.
         policy: the gate.
-        max_examples: at most so many examples are judged.
+        max_examples: at most so many examples are judged, spread over the split.
         limits: of each build and each judgement.
         keep: so many of the best candidates are kept in the report.
         scratch: an empty folder for candidates.
@@ -222,6 +223,7 @@ def write_report(job: Job, outcome: Outcome, report_uri: str) -> None:
         "max_slice_drop": job.policy.max_slice_drop,
         "confidence": job.policy.confidence,
         "split": job.split,
+        "judged_of": int((job.scratch / outcome.chosen / worker.OF_FILE).read_text()),
         "candidates": [verdict.to_json() for verdict in outcome.verdicts],
     }
     Path(report_uri, "candidates.json").write_text(json.dumps(report, indent=1))
@@ -234,8 +236,16 @@ def write_report(job: Job, outcome: Outcome, report_uri: str) -> None:
 
 
 def read_judged(report_uri: str) -> np.ndarray:
-    """The chosen candidate's scores on the judged split, in file order: (N, C) float32."""
+    """The chosen candidate's scores of the judged examples, in file order: (N, C) float32."""
     return np.asarray(np.load(Path(report_uri, "judged.npy"), allow_pickle=False))
+
+
+def read_places(report_uri: str) -> list[int]:
+    """Where in the split the judged examples are: (N,)."""
+    count = len(read_judged(report_uri))
+    report = json.loads(Path(report_uri, "candidates.json").read_text())
+    # Earlier reports do not say: they have judged the first ones.
+    return spread(report.get("judged_of", count), count)
 
 
 def read_tolerance(report_uri: str) -> float:

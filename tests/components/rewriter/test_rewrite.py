@@ -10,7 +10,7 @@ import pytest
 
 from components import subprocesses
 from components.errors import ServableError
-from components.rewriter import rewrite
+from components.rewriter import rewrite, worker
 from components.rewriter.choose import Policy, Verdict
 from components.serving import runtimes
 from components.subprocesses import Limits
@@ -113,3 +113,16 @@ def test_each_wanted_candidate_is_built_once(contract, tmp_path, monkeypatch, wa
         rewrite.rewrite(job("/nowhere", contract, "/nowhere", tmp_path, candidates=wanted))
     assert [name for name in sorted(built) if name in ("frozen", "float16")] == sorted(tried)
     assert len(built) == len(set(built))
+
+
+def test_judged_examples_are_spread_over_the_split(examples_uri, records, tmp_path) -> None:
+    """The first ones may be of a few classes: what was ruined in the others would not be seen."""
+    task = worker.RunOff({}, str(examples_uri), "validation", 20, 1, tmp_path / "times.json")
+    first = worker._asked(tmp_path / worker.ASKED_FILE, task)
+    assert first == (records[::3], 60)
+    assert worker._asked(tmp_path / worker.ASKED_FILE, task) == first
+    (tmp_path / "candidates.json").write_text(json.dumps({"judged_of": 60}))
+    np.save(tmp_path / "judged.npy", np.zeros((20, 3)))
+    assert rewrite.read_places(str(tmp_path)) == list(range(0, 60, 3))
+    (tmp_path / "candidates.json").write_text("{}")
+    assert rewrite.read_places(str(tmp_path)) == list(range(20))
