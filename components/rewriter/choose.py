@@ -269,6 +269,8 @@ def _slice_fails(item: SliceFigures, verdict: SliceVerdict, policy: Policy) -> b
 
 def _too_much_drop(figures: Figures, policy: Policy, bound: float) -> str:
     needed = examples_needed(policy.max_drop, policy.confidence)
+    if policy.max_drop <= 0:
+        return "no number of examples shows that nothing at all is lost: rewrite.max_drop must be above 0"
     if _too_few_numbers(figures, policy):
         return (
             f"{figures.examples} examples are too few to bound the growth of its error by "
@@ -397,6 +399,8 @@ def _advice(verdicts: Sequence[Verdict], policy: Policy) -> str:
     needed = examples_needed(policy.max_drop, policy.confidence)
     if not counts or max(counts) >= needed:
         return ""
+    if policy.max_drop <= 0:
+        return ": no number of examples bounds a drop by 0 points. Widen rewrite.max_drop"
     return (
         f": {max(counts)} validation examples cannot bound a drop by {policy.max_drop:g} points; "
         f"{needed} could. Enlarge data.splits.validation, or widen rewrite.max_drop"

@@ -177,3 +177,11 @@ def test_a_fixed_candidate_that_does_not_go_on_is_named_with_the_reason() -> Non
     assert name == "float16"
     assert reason.endswith("; not frozen, which rewrite.fixed names: its scores are not all finite numbers")
     assert "not frozen, which rewrite.fixed names: it was not tried" in choose.choose([], fixed)[1]
+
+
+def test_that_nothing_at_all_is_lost_is_never_shown() -> None:
+    none = replace(POLICY, max_drop=0.0)
+    verdict = choose.judge(GOOD, none)
+    assert not verdict.qualified
+    assert verdict.reason.startswith("no number of examples shows")
+    assert choose.choose([verdict], none)[1].endswith("Widen rewrite.max_drop")
