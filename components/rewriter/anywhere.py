@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 import tensorflow as tf
+from google.protobuf.message import DecodeError
 
 from components.errors import DataError, ServableError
 from components.rewriter import foreign
@@ -84,7 +85,7 @@ def prepare(request: Request, scratch: Path) -> Job:
             uri = scratch / "model"
             uri.mkdir()
             (uri / VERSION_FOLDER).symlink_to(folder.absolute())
-        _write_splits(examples, _read_records(request.data), request.data)
+        _write_splits(examples, _with_labels(_read_records(request.data), label, request.data), request.data)
     else:
         uri, label = scratch / "model", foreign.LABEL
         uri.mkdir()
@@ -158,6 +159,26 @@ def _read_records(data: Path) -> list[bytes]:
                 place=str(file),
                 remedy="Give TFRecords of serialized tf.train.Examples, as the model was trained on.",
             ) from error
+    return records
+
+
+def _with_labels(records: list[bytes], label: str, data: Path) -> list[bytes]:
+    """The records, which all have the label.
+
+    Raises:
+        DataError: one has not, or is no Example.
+    """
+    for number, record in enumerate(records):
+        try:
+            features = tf.train.Example.FromString(record).features.feature
+        except DecodeError as error:
+            raise DataError("It is no tf.train.Example", place=f"{data}, record {number}") from error
+        if label not in features or features[label].WhichOneof("kind") is None:
+            raise DataError(
+                f"A record has no feature {label!r}; it has {', '.join(sorted(features)) or 'none'}",
+                place=f"{data}, record {number}",
+                remedy="Name the feature that holds the right answer with --label.",
+            )
     return records
 
 

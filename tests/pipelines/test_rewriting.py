@@ -253,3 +253,16 @@ def test_half_a_model_is_not_left_behind(tmp_path, monkeypatch, was_there: bool)
     with pytest.raises(HeadraceError, match=r"cannot be written: .*No space left on device"):
         rewriting._copy(source, target)
     assert list(target.iterdir()) == [] if was_there else not target.exists()
+
+
+def test_records_without_the_label_are_the_users_error(tmp_path, make_example) -> None:
+    from components.rewriter import anywhere
+
+    good = make_example(label="a", x=1.0)
+    assert anywhere._with_labels([good], "label", tmp_path) == [good]
+    with pytest.raises(DataError, match="no feature 'lable'; it has label, x") as raised:
+        anywhere._with_labels([good], "lable", tmp_path)
+    assert "--label" in raised.value.remedy
+    with pytest.raises(DataError, match=r"no tf\.train\.Example") as raised:
+        anywhere._with_labels([good, b"\xff\xff"], "label", tmp_path)
+    assert raised.value.place.endswith("record 1")
