@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import time
 import traceback
 
@@ -55,3 +56,32 @@ def test_a_forked_process_has_workers_of_its_own() -> None:
             os._exit(1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     subprocesses.run(burn, 0.0, limits=subprocesses.Limits(60.0))
+
+
+def die(sent: int) -> None:
+    os.kill(os.getpid(), sent)
+    time.sleep(60.0)
+
+
+def swallow(mebibytes: int) -> None:
+    held = bytearray(os.urandom(1 << 20) * mebibytes)
+    time.sleep(60.0)
+    del held
+
+
+@pytest.mark.parametrize(
+    ("function", "argument", "limits", "cause"),
+    [
+        (burn_and_fail, 0.0, subprocesses.Limits(60.0), "raised"),
+        (die, signal.SIGSEGV, subprocesses.Limits(60.0), "crashed"),
+        (die, signal.SIGKILL, subprocesses.Limits(60.0), "killed"),
+        (die, signal.SIGTERM, subprocesses.Limits(60.0), "killed"),
+        (burn, 60.0, subprocesses.Limits(0.5), "time"),
+        (swallow, 512, subprocesses.Limits(60.0, 300.0), "memory"),
+    ],
+)
+def test_a_failure_says_what_caused_it(function, argument, limits, cause) -> None:
+    """Our own limits kill a process as well, which is not taken for a kill from outside."""
+    with pytest.raises(subprocesses.WorkerFailed) as raised:
+        subprocesses.run(function, argument, limits=limits)
+    assert raised.value.cause == cause
