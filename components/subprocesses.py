@@ -86,7 +86,7 @@ def spent() -> Spent:
 
 
 Cause = Literal["raised", "crashed", "killed", "time", "memory"]
-"""Of a failure: an exception; a signal of the process's own making; one from outside; a limit that it passed."""
+"""Of a failure: an exception; a crash; a signal from outside; a limit on time or memory."""
 
 _FROM_OUTSIDE = (-signal.SIGKILL, -signal.SIGTERM)
 
@@ -157,10 +157,11 @@ def start(function: Callable[[Argument], None], argument: Argument, *, output: i
         output: a file's number for standard output and error; this process's own where None.
     """
     for _ in range(2):
+        server = _running_server(function)
         try:
-            return Process(*_running_server(function).start(_call, (function, argument), output))
+            return Process(*server.start(_call, (function, argument), output))
         except ServerGoneError:
-            _forget_server()
+            _forget_server(server)
     raise WorkerFailed("no process could be forked for it", "killed")
 
 
@@ -172,12 +173,13 @@ def _running_server(function: Callable[..., None]) -> ForkServer:
         return _server
 
 
-def _forget_server() -> None:
+def _forget_server(gone: ForkServer) -> None:
+    """Another thread may have seen the same, and have started a new one meanwhile, which stays."""
     global _server
     with _server_lock:
-        if _server is not None:
-            _server.close()
-        _server = None
+        if _server is gone:
+            gone.close()
+            _server = None
 
 
 def run(function: Callable[[Argument], None], argument: Argument, *, limits: Limits) -> None:
