@@ -56,11 +56,14 @@ class Rewrite(Stage):
     max_slice_drop: Annotated[float, Field(ge=0, le=100)] = Field(
         5.0,
         description="The same on each class that is large enough to tell: 5 points need 59 examples. "
-        "A smaller one refuses a candidate only where the loss is certain.",
+        "A smaller one refuses a candidate only where the loss is certain. Above 0: that nothing at all is "
+        "lost, no number of examples shows.",
     )
     confidence: Fraction = Field(0.95, description="Of each one-sided bound.")
     keep: Annotated[int, Field(ge=0)] = Field(
-        0, description="So many of the best candidates stay in the Rewriter's report, as files."
+        0,
+        description="So many of the best candidates stay in the Rewriter's report, as files; the original "
+        "is none of them.",
     )
     max_examples: Annotated[int, Field(ge=1)] = Field(3000, description="Validation examples judged at most.")
     candidate_timeout_s: Annotated[float, Field(gt=0)] = Field(
@@ -69,6 +72,16 @@ class Rewrite(Stage):
     candidate_memory_mb: Annotated[float, Field(gt=0)] | None = Field(
         None, description="For each build and judgement, in MiB; off when not given."
     )
+
+    @field_validator("max_slice_drop")
+    @classmethod
+    def _slices_can_tell(cls, points: float) -> float:
+        if points == 0:
+            raise ValueError(
+                "no number of examples shows that a class loses nothing at all; give more than 0: "
+                "1 point needs 299 examples of a class, 5 points 59"
+            )
+        return points
 
     @model_validator(mode="after")
     def _fixed_is_tried(self) -> Rewrite:

@@ -13,7 +13,8 @@ import numpy as np
 
 from components.errors import DataError
 from components.rewriter.bounds import median_lower_bound, median_upper_bound, rounds_needed
-from components.rewriter.choose import SAME_WITHIN, ErrorFigures, Figures, SliceFigures
+from components.rewriter.choose import SAME_WITHIN
+from components.rewriter.figures import ErrorFigures, Figures, SliceFigures
 from components.serving import examples, runtimes
 from components.serving.runtimes import Runtime
 from components.serving.servable import size_bytes, version_folder
@@ -279,16 +280,21 @@ def run_off(
         records: what they are asked.
         batch: examples a call.
         rounds: how many; half of them do where these tell the candidates apart.
-        confidence: with which they must.
+        confidence: with which they must. As many as can bound a median at it are
+            taken however long they last; then no more once 3 s for each contender have passed.
     """
+    least = max(_MIN_ROUNDS, rounds_needed(confidence))
     loaded = {name: runtimes.load(uri) for name, uri in uris.items()}
     size = min(batch, len(records))
     starts, calls = range(len(records) - size + 1), max(2, _CALLS_PER_ROUND // size)
     for runtime in loaded.values():  # all warm before the first round
         runtime.predict(records[:size])
     times: dict[str, list[float]] = {name: [] for name in loaded}
+    began, most_s = time.perf_counter(), _SECONDS / 2 * len(loaded)
     for number in range(rounds):
         if number == _MIN_ROUNDS and _told_apart(times, confidence):
+            break
+        if number >= least and time.perf_counter() - began > most_s:
             break
         chosen = [starts[(number * calls + call) % len(starts)] for call in range(calls)]
         taken: dict[str, list[float]] = {name: [] for name in loaded}

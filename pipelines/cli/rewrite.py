@@ -45,7 +45,7 @@ from pipelines.cli.watch import TEXT, lines, log_format_option
 @click.option("--max-drop", type=click.FloatRange(0, 100), default=1.0, show_default=True, help="Points.")
 @click.option(
     "--max-slice-drop",
-    type=click.FloatRange(0, 100),
+    type=click.FloatRange(0, 100, min_open=True),
     default=5.0,
     show_default=True,
     help="Points, by class.",

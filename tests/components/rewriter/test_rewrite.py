@@ -15,6 +15,7 @@ from components.rewriter.choose import Policy, Verdict
 from components.serving import runtimes
 from components.subprocesses import Limits
 from tests.components.rewriter import wrong
+from tests.components.rewriter.test_choose import of
 
 
 def job(model_uri, contract, examples_uri, scratch, **changes) -> rewrite.Job:
@@ -31,7 +32,7 @@ def job(model_uri, contract, examples_uri, scratch, **changes) -> rewrite.Job:
         "policy": Policy("size", 20.0, 0.95),
         "max_examples": 100,
         "limits": Limits(120.0),
-        "keep": 1,
+        "keep": 2,
         "scratch": scratch,
     }
     return rewrite.Job(**{**settings, **changes})
@@ -65,6 +66,8 @@ def test_a_candidate_is_built_judged_chosen_and_laid_out(
         "label=dog",
         "label=owl",
     ]
+    # The original is no candidate, and not kept as one.
+    assert [path.name for path in (report / "candidates").iterdir()] == ["float16"]
     kept = runtimes.load(report / "candidates" / "float16")
     np.testing.assert_array_equal(kept.predict(records).scores, answer.scores)
     assert written["candidates"][1]["figures"]["examples"] == 60
@@ -113,6 +116,23 @@ def test_each_wanted_candidate_is_built_once(contract, tmp_path, monkeypatch, wa
         rewrite.rewrite(job("/nowhere", contract, "/nowhere", tmp_path, candidates=wanted))
     assert [name for name in sorted(built) if name in ("frozen", "float16")] == sorted(tried)
     assert len(built) == len(set(built))
+
+
+def test_a_run_off_that_fails_is_told(contract, tmp_path, monkeypatch) -> None:
+    """And has the time of all its contenders, with the memory of what is built side by side."""
+    given: list[Limits] = []
+
+    def fail(function, task, *, limits: Limits) -> None:
+        given.append(limits)
+        raise subprocesses.WorkerFailed("it took longer than 30 s", "time")
+
+    monkeypatch.setattr(subprocesses, "run", fail)
+    policy = Policy("latency", 1.0, 0.95)
+    task = job("/nowhere", contract, "/nowhere", tmp_path, policy=policy, limits=Limits(10.0, 1000.0))
+    times, note = rewrite._run_off(task, [of(name, 0.5, 300) for name in ("frozen", "float16", "tflite")])
+    assert times == {}
+    assert "the run-off between frozen, float16, tflite failed (it took longer than 30 s)" in note
+    assert given == [Limits(30.0, 2000.0)]
 
 
 def test_judged_examples_are_spread_over_the_split(examples_uri, records, tmp_path) -> None:
