@@ -39,6 +39,7 @@ def request(model: Path, data: Path, settings: Mapping[str, Any]) -> Any:
         ConfigError: a candidate is unknown, or the target does not load it.
     """
     candidates = _candidates(settings["candidates"], settings["target"])
+    from components.rewriter import rewrite
     from components.rewriter.anywhere import Request
     from components.rewriter.base import Contract
     from components.rewriter.choose import Policy
@@ -66,7 +67,7 @@ def request(model: Path, data: Path, settings: Mapping[str, Any]) -> Any:
         policy=Policy(
             settings["objective"], settings["max_drop"], settings["confidence"], settings["max_slice_drop"]
         ),
-        limits=Limits(settings["timeout"]),
+        limits=rewrite.limits(settings["timeout"], settings["memory"]),
     )
 
 

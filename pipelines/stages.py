@@ -70,7 +70,9 @@ class Rewrite(Stage):
         600.0, description="For each build and judgement."
     )
     candidate_memory_mb: Annotated[float, Field(gt=0)] | None = Field(
-        None, description="For each build and judgement, in MiB; off when not given."
+        None,
+        description="For each build and judgement, in MiB; a candidate that takes more is lost alone. When "
+        "not given, 0.4 of the memory that is available as the Rewriter begins, and at least 2048.",
     )
 
     @field_validator("max_slice_drop")

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from components import subprocesses
+from components import memory, subprocesses
 from components.errors import ServableError
 from components.rewriter import catalogue, measure, worker
 from components.rewriter.catalogue import IDENTITY, Target
@@ -23,6 +23,19 @@ from components.serving.spread import spread
 KEPT_FOLDER = "candidates"
 _BUILDS_AT_A_TIME = 2
 _LEAST_TOLERANCE = 1e-5
+
+MEMORY_SHARE = 0.4
+"""Of the available memory, for each build or judgement where nothing else is set: two run side by side."""
+
+LEAST_MEMORY_MB = 2048.0
+"""Below, little could be built at all."""
+
+
+def limits(seconds: float, memory_mb: float | None) -> subprocesses.Limits:
+    """Limits of each build and judgement; where no memory is set, a share of what is available now."""
+    if memory_mb is None:
+        memory_mb = round(memory.share_mb(MEMORY_SHARE, least=LEAST_MEMORY_MB))
+    return subprocesses.Limits(seconds, memory_mb)
 
 
 @dataclass(frozen=True)

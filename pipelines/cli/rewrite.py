@@ -60,6 +60,12 @@ from pipelines.cli.watch import TEXT, lines, log_format_option
     show_default=True,
     help="Seconds a candidate.",
 )
+@click.option(
+    "--memory",
+    type=click.FloatRange(0, min_open=True),
+    metavar="MB",
+    help="MiB a candidate; 0.4 of what is available, and at least 2048, when not given.",
+)
 @output_option
 @log_format_option
 def command(

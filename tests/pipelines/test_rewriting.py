@@ -25,6 +25,7 @@ SETTINGS: dict[str, Any] = {
     "max_slice_drop": 50.0,
     "confidence": 0.95,
     "timeout": 120.0,
+    "memory": None,
 }
 
 
@@ -135,6 +136,14 @@ def test_candidates_are_checked_before_anything_is_loaded(model, tmp_path) -> No
     assert raised.value.remedy == "Did you mean 'float16'?"
     with pytest.raises(ConfigError, match="tf_serving does not load tflite"):
         asked(model, tmp_path, candidates="frozen,tflite")
+
+
+@pytest.mark.parametrize(("given", "limit"), [(None, 4000.0), (3000.0, 3000.0)])
+def test_memory_is_limited_whether_asked_for_or_not(tmp_path, monkeypatch, given, limit) -> None:
+    from components import memory
+
+    monkeypatch.setattr(memory, "available_mb", lambda: 10_000.0)
+    assert asked(tmp_path, tmp_path, memory=given).limits.memory_mb == limit
 
 
 def test_an_output_that_is_there_is_not_written_over(tmp_path) -> None:
