@@ -53,13 +53,15 @@ def measure(
     asked: Questions,
     rounds: int = ROUNDS,
     confidence: float = CONFIDENCE,
+    original_scores: np.ndarray | None = None,
 ) -> tuple[Figures, np.ndarray]:
     """Figures of a candidate, and its scores for the records: (N, C) float32; of a regression (N,).
 
     Latency and throughput are taken in interleaved rounds, candidate and
     original by turns, so that a machine that slows down slows both. Half the
     rounds do where they leave no doubt at that confidence, or where the
-    candidate is the original.
+    candidate is the original. Where the original's scores are known, it is not
+    asked for them again.
     """
     records = asked.records
     began = time.perf_counter()
@@ -72,7 +74,8 @@ def measure(
         original, original_scores = candidate, scores
     else:
         original = runtimes.load(original_uri)
-        original_scores = runtimes.predict_in_batches(original, records, BATCH)
+        if original_scores is None:
+            original_scores = runtimes.predict_in_batches(original, records, BATCH)
     single = _interleaved(candidate, original, records, 1, rounds, confidence)
     batch = min(BATCH, len(records))
     batched = _interleaved(candidate, original, records, batch, rounds, confidence)

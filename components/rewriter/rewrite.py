@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,6 +36,12 @@ def limits(seconds: float, memory_mb: float | None) -> subprocesses.Limits:
     if memory_mb is None:
         memory_mb = round(memory.share_mb(MEMORY_SHARE, least=LEAST_MEMORY_MB))
     return subprocesses.Limits(seconds, memory_mb)
+
+
+_REMEDIES: Mapping[str, str] = {
+    "time": "Raise rewrite.candidate_timeout_s (of headrace rewrite: --timeout).",
+    "memory": "Raise rewrite.candidate_memory_mb (of headrace rewrite: --memory).",
+}
 
 
 @dataclass(frozen=True)
@@ -106,7 +112,7 @@ def rewrite(job: Job) -> Outcome:
         raise ServableError(
             f"The trained model itself cannot be served: {original.reason}",
             place=job.model_uri,
-            remedy="See the node's log for the whole message.",
+            remedy=_REMEDIES.get(original.cause, "See the node's log for the whole message."),
         )
     verdicts = [built[name] or _judge(job, name) for name in names]
     times, note = _run_off(job, verdicts)

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+import numpy as np
 import tensorflow as tf
 
 from components.rewriter import measure
@@ -115,8 +116,14 @@ def judge(task: Task) -> None:
     """Writes the candidate's figures and its scores: (N, C) float32, in file order."""
     records, of = _asked(task.original.with_name(ASKED_FILE), task)
     asked = measure.Questions(records, task.label, task.slices)
+    known = task.original / SCORES_FILE
     figures, scores = measure.measure(
-        str(task.folder), str(task.original), asked, task.rounds, task.confidence
+        str(task.folder),
+        str(task.original),
+        asked,
+        task.rounds,
+        task.confidence,
+        np.load(known, allow_pickle=False) if known.exists() else None,
     )
     measure.write_scores(task.folder / SCORES_FILE, scores)
     (task.folder / OF_FILE).write_text(str(of))

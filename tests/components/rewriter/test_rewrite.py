@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,7 @@ from components import subprocesses
 from components.errors import ServableError
 from components.rewriter import rewrite, worker
 from components.rewriter.choose import Policy, Verdict
+from components.rewriter.figures import Figures
 from components.serving import runtimes
 from components.subprocesses import Limits
 from tests.components.rewriter import wrong
@@ -118,6 +120,21 @@ def test_each_wanted_candidate_is_built_once(contract, tmp_path, monkeypatch, wa
     assert len(built) == len(set(built))
 
 
+@pytest.mark.parametrize(
+    ("cause", "setting"), [("time", "rewrite.candidate_timeout_s"), ("memory", "rewrite.candidate_memory_mb")]
+)
+def test_an_original_that_passes_a_limit_names_the_setting(
+    contract, tmp_path, monkeypatch, cause, setting
+) -> None:
+    def fail(*given, **options) -> None:
+        raise subprocesses.WorkerFailed("it took longer than 3 s", cause)
+
+    monkeypatch.setattr(subprocesses, "run", fail)
+    with pytest.raises(ServableError, match="it took longer than 3 s") as raised:
+        rewrite.rewrite(job("/nowhere", contract, "/nowhere", tmp_path, candidates=[]))
+    assert setting in raised.value.remedy
+
+
 def test_a_run_off_that_fails_is_told(contract, tmp_path, monkeypatch) -> None:
     """And has the time of all its contenders, with the memory of what is built side by side."""
     given: list[Limits] = []
@@ -133,6 +150,48 @@ def test_a_run_off_that_fails_is_told(contract, tmp_path, monkeypatch) -> None:
     assert times == {}
     assert "the run-off between frozen, float16, tflite failed (it took longer than 30 s)" in note
     assert given == [Limits(30.0, 2000.0)]
+
+
+def test_the_original_is_asked_for_its_scores_once(
+    model_uri, contract, examples_uri, tmp_path, monkeypatch
+) -> None:
+    """Each candidate is judged beside those that the original's own process has written."""
+    task = worker.Task(
+        technique="identity",
+        model_uri=str(model_uri),
+        contract=contract.to_json(),
+        folder=tmp_path / "identity",
+        original=tmp_path / "identity",
+        examples_uri=str(examples_uri),
+        split="validation",
+        calibration_split="",
+        label="label",
+        slices=[],
+        max_examples=60,
+        rounds=1,
+    )
+    other = replace(task, technique="frozen", folder=tmp_path / "frozen")
+    for each in (task, other):
+        worker.build(each)
+    asked: list[int] = []
+    real = runtimes.predict_in_batches
+
+    def counted(runtime, raw, batch_size=64):
+        asked.append(len(raw) if runtime.servable.technique == "identity" else 0)
+        return real(runtime, raw, batch_size)
+
+    monkeypatch.setattr(runtimes, "predict_in_batches", counted)
+    worker.judge(other)  # alone, it still knows nothing of the original
+    assert sum(asked) == 60
+    unaided = (other.folder / worker.FIGURES_FILE).read_text()
+    worker.judge(task)
+    asked.clear()
+    worker.judge(other)
+    assert sum(asked) == 0
+    found = [Figures.from_json(text) for text in (unaided, (other.folder / worker.FIGURES_FILE).read_text())]
+    assert found[0].agreement == found[1].agreement == 1.0
+    assert found[0].max_shift == pytest.approx(found[1].max_shift, abs=1e-6)
+    assert len(found[1].latency_ratios) == 1  # the original is timed all the same
 
 
 def test_judged_examples_are_spread_over_the_split(examples_uri, records, tmp_path) -> None:
