@@ -94,6 +94,7 @@ def run(asked: Any, scratch: Path, target: Path | None) -> Summary:
 
     Raises:
         InputError: the model or the data cannot be used.
+        HeadraceError: a candidate's process was ended from outside, or the target cannot be written.
     """
     from components.rewriter import anywhere, rewrite
 
@@ -102,6 +103,8 @@ def run(asked: Any, scratch: Path, target: Path | None) -> Summary:
         outcome = rewrite.rewrite(job)
     except UserError as error:
         raise InputError(error.headline, place=error.place, remedy=error.remedy) from error
+    except rewrite.CandidateKilledError as error:
+        raise HeadraceError(f"A candidate's process was ended: {error}") from error
     if target is not None and outcome.chosen != IDENTITY:
         _copy(version_folder(job.scratch / outcome.chosen), target)
     rows = [verdict.to_json() for verdict in outcome.verdicts]

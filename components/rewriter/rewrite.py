@@ -44,6 +44,14 @@ _REMEDIES: Mapping[str, str] = {
 }
 
 
+class CandidateKilledError(RuntimeError):
+    """A candidate's process was ended from outside, by hand or for want of memory: that says nothing of it.
+
+    The node fails, and is run again on resume; a verdict would stand in the
+    cache and be taken for the candidate's.
+    """
+
+
 @dataclass(frozen=True)
 class Job:
     """What to rewrite, and with what.
@@ -99,6 +107,7 @@ def rewrite(job: Job) -> Outcome:
 
     Raises:
         ServableError: the original itself cannot be taken apart or judged.
+        CandidateKilledError: a process was ended from outside.
     """
     # Each once: two builds of one name would be in each other's way.
     names = [name for name in dict.fromkeys(_wanted(job)) if name != IDENTITY]
@@ -195,6 +204,11 @@ def _judge(job: Job, technique: str) -> Verdict:
 
 
 def _failed(technique: str, what: str, failure: subprocesses.WorkerFailed) -> Verdict:
+    if failure.cause == "killed":
+        raise CandidateKilledError(
+            f"{technique} could not be {what}: {failure}, by somebody else or for want of memory; run it "
+            "again, with a lower rewrite.candidate_memory_mb or without this candidate if it happens again"
+        ) from failure
     reason = f"it could not be {what}: {failure}"
     return Verdict(technique, False, reason, state="failed", cause=failure.cause)
 

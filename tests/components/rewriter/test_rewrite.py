@@ -135,6 +135,19 @@ def test_an_original_that_passes_a_limit_names_the_setting(
     assert setting in raised.value.remedy
 
 
+def test_a_kill_from_outside_is_no_verdict(contract, tmp_path, monkeypatch) -> None:
+    """It would stand in the cache as the candidate's fault; the node fails instead, and is run again."""
+
+    def fail(*given, **options) -> None:
+        raise subprocesses.WorkerFailed("its process ended with code -9 (signal 9)", "killed")
+
+    monkeypatch.setattr(subprocesses, "run", fail)
+    task = job("/nowhere", contract, "/nowhere", tmp_path)
+    for attempt in (rewrite._build, rewrite._judge):
+        with pytest.raises(rewrite.CandidateKilledError, match=r"float16 could not be \w+: .*signal 9"):
+            attempt(task, "float16")
+
+
 def test_a_run_off_that_fails_is_told(contract, tmp_path, monkeypatch) -> None:
     """And has the time of all its contenders, with the memory of what is built side by side."""
     given: list[Limits] = []
