@@ -126,6 +126,19 @@ def test_pruned_weights_deflate_and_come_back_exactly() -> None:
         np.testing.assert_array_equal(session.run(again.get_tensor_by_name("out:0")), weight)
 
 
+@pytest.mark.parametrize("shape", [(64,), (1, 1, 1, 64)])
+def test_zeros_of_a_bias_are_no_pruning(shape: tuple[int, ...]) -> None:
+    """A layer that begins without an offset, or learns none, was not pruned."""
+    with tf.Graph().as_default() as graph:
+        kernel = np.random.default_rng(3).normal(size=(16, 64)).astype(np.float32)
+        tf.identity(tf.constant(kernel), name="out")
+        tf.identity(tf.constant(np.zeros(shape, np.float32), name="bias"), name="offset")
+    found = constants.weights(graph.as_graph_def())
+    assert [constants.is_kernel(value) for value in found] == [True, False]
+    stored = constants.deflated(graph.as_graph_def(), 0.3)
+    assert next(node for node in stored.node if node.name == "bias").op == "Const"
+
+
 def test_a_folder_for_triton_has_its_configuration(built) -> None:
     text = (version_folder(built / "onnx") / "config.pbtxt").read_text()
     assert 'backend: "onnxruntime"' in text
