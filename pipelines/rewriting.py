@@ -14,6 +14,7 @@ from components.errors import UserError
 from components.rewriter.catalogue import IDENTITY as IDENTITY
 from components.rewriter.catalogue import LOADS, TECHNIQUES
 from components.serving.servable import version_folder
+from components.serving.triton import CONFIG_FILE
 from modules import contract as names
 from pipelines.errors import ConfigError, HeadraceError, InputError, nearest
 from pipelines.summary import Summary
@@ -90,7 +91,7 @@ def _candidates(text: str, target: Any) -> list[str] | None:
 
 
 def run(asked: Any, scratch: Path, target: Path | None) -> Summary:
-    """Rewrites, and copies the chosen version folder to `target`; the original is not copied.
+    """Rewrites, and copies what was chosen to `target`, as its server loads it; the original is not copied.
 
     Raises:
         InputError: the model or the data cannot be used.
@@ -106,9 +107,19 @@ def run(asked: Any, scratch: Path, target: Path | None) -> Summary:
     except rewrite.CandidateKilledError as error:
         raise HeadraceError(f"A candidate's process was ended: {error}") from error
     if target is not None and outcome.chosen != IDENTITY:
-        _copy(version_folder(job.scratch / outcome.chosen), target)
+        _copy(_laid_out(version_folder(job.scratch / outcome.chosen), scratch / "to"), target)
     rows = [verdict.to_json() for verdict in outcome.verdicts]
     return Summary(candidates=rows, chosen=outcome.chosen, reason=outcome.reason)
+
+
+def _laid_out(version: Path, empty: Path) -> Path:
+    """The folder to copy: a version; for Triton a model, with its configuration beside version 1."""
+    if not (version / CONFIG_FILE).exists():
+        return version
+    empty.mkdir()
+    version.rename(empty / "1")
+    shutil.copy(empty / "1" / CONFIG_FILE, empty)
+    return empty
 
 
 def _copy(source: Path, target: Path) -> None:

@@ -24,7 +24,10 @@ from pipelines.cli.watch import TEXT, lines, log_format_option
     help=".npz with x (N, ...) and y (N,), or .npy with x alone; for Headrace's own models, TFRecords.",
 )
 @click.option(
-    "--to", "target_folder", type=click.Path(path_type=Path), help="New folder for the chosen model."
+    "--to",
+    "target_folder",
+    type=click.Path(path_type=Path),
+    help="New folder for the chosen model; for triton, of that name in the model repository.",
 )
 @click.option("--signature", default="serving_default", show_default=True, help="The one to rewrite.")
 @click.option("--label", default="label", show_default=True, help="Label feature of TFRecords.")
