@@ -43,8 +43,7 @@ def request(model: Path, data: Path, settings: Mapping[str, Any]) -> Any:
     from components.rewriter import rewrite
     from components.rewriter.anywhere import Request
     from components.rewriter.base import Contract
-    from components.rewriter.choose import Policy
-    from components.subprocesses import Limits
+    from components.rewriter.choose import Policy, Remedies
 
     return Request(
         model=model,
@@ -66,7 +65,11 @@ def request(model: Path, data: Path, settings: Mapping[str, Any]) -> Any:
         candidates=candidates,
         target=settings["target"],
         policy=Policy(
-            settings["objective"], settings["max_drop"], settings["confidence"], settings["max_slice_drop"]
+            settings["objective"],
+            settings["max_drop"],
+            settings["confidence"],
+            settings["max_slice_drop"],
+            remedies=Remedies("give more examples with --data", "", "widen --max-drop", "--max-drop"),
         ),
         limits=rewrite.limits(settings["timeout"], settings["memory"]),
     )

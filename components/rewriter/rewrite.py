@@ -6,7 +6,7 @@ import json
 import shutil
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -123,6 +123,7 @@ def rewrite(job: Job) -> Outcome:
             place=job.model_uri,
             remedy=_REMEDIES.get(original.cause, "See the node's log for the whole message."),
         )
+    job = _with_remedies(job)
     verdicts = [built[name] or _judge(job, name) for name in names]
     times, note = _run_off(job, verdicts)
     chosen, reason = choose(verdicts, job.policy, times)
@@ -132,6 +133,14 @@ def rewrite(job: Job) -> Outcome:
         [_as_original(original), *verdicts, *_left_out(job, names)],
         ranked(verdicts, chosen, times),
     )
+
+
+def _with_remedies(job: Job) -> Job:
+    """The job with what helps against too few examples: no larger split, where not all of it is judged."""
+    if int((job.scratch / IDENTITY / worker.OF_FILE).read_text()) <= job.max_examples:
+        return job
+    remedies = replace(job.policy.remedies, more=job.policy.remedies.more_judged)
+    return replace(job, policy=replace(job.policy, remedies=remedies))
 
 
 def _wanted(job: Job) -> Sequence[str]:

@@ -302,6 +302,12 @@ def test_a_process_that_was_ended_is_told_without_a_traceback(model, tmp_path, m
         rewriting.run(asked(model, tmp_path), tmp_path, None)
 
 
+def test_advice_names_the_options_of_the_command(tmp_path) -> None:
+    assert str(asked(tmp_path, tmp_path).policy.remedies) == (
+        "give more examples with --data, or widen --max-drop"
+    )
+
+
 def test_records_without_the_label_are_the_users_error(tmp_path, make_example) -> None:
     from components.rewriter import anywhere
 

@@ -165,6 +165,15 @@ def test_a_run_off_that_fails_is_told(contract, tmp_path, monkeypatch) -> None:
     assert given == [Limits(30.0, 2000.0)]
 
 
+def test_more_examples_are_asked_for_where_they_would_be_judged(contract, tmp_path) -> None:
+    (tmp_path / "identity").mkdir()
+    said = tmp_path / "identity" / worker.OF_FILE
+    task = job("/nowhere", contract, "/nowhere", tmp_path, max_examples=100)
+    for of_split, more in ((100, "enlarge data.splits.validation"), (101, "raise rewrite.max_examples")):
+        said.write_text(str(of_split))
+        assert rewrite._with_remedies(task).policy.remedies.more == more
+
+
 def test_the_original_is_asked_for_its_scores_once(
     model_uri, contract, examples_uri, tmp_path, monkeypatch
 ) -> None:
