@@ -30,6 +30,7 @@ from bench import sabotage, small_harm
 from bench.common import Figure, print_table, report
 from components import subprocesses
 from components.rewriter import choose, worker
+from components.rewriter.catalogue import Target
 from components.rewriter.choose import Policy
 from components.rewriter.figures import Figures
 from pipelines.lineage.store import Store
@@ -45,11 +46,21 @@ _AT_A_TIME = 2
 
 @dataclass(frozen=True)
 class Trained:
-    """A run's trained model, with what its Rewriter was told."""
+    """A run's trained model, with what its Rewriter was told.
+
+    Attributes:
+        experiment: its name.
+        task: the original, to be built and judged.
+        policy: the run's own limits, for size.
+        target: what loads the run's choice.
+        candidates: as the run's Rewriter was told; None for what pays.
+    """
 
     experiment: str
     task: worker.Task
     policy: Policy
+    target: Target = "tf_serving"
+    candidates: Sequence[str] | None = None
 
 
 @dataclass(frozen=True)
@@ -98,7 +109,8 @@ def of_run(workspace: Path, run: str, scratch: Path) -> Trained:
         max_examples=settings["max_examples"],
     )
     policy = Policy("size", settings["max_drop"], settings["confidence"], settings.get("max_slice_drop", 5.0))
-    return Trained(record.experiment, task, policy)
+    candidates = None if settings["candidates"] == "auto" else settings["candidates"]
+    return Trained(record.experiment, task, policy, settings["target"], candidates)
 
 
 def judged(task: worker.Task, name: str, policy: Policy, *, may_not_load: bool = False) -> Result:
