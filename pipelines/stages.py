@@ -6,7 +6,7 @@ stands in its text. `pipelines.config` puts them together and loads files.
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, field_validator, model_validator
 
@@ -53,7 +53,7 @@ class Rewrite(Stage):
         description="Points of accuracy that a candidate may lose, as an upper bound: with no "
         "disagreement at all, 1 point at 0.95 needs 299 validation examples.",
     )
-    max_slice_drop: Annotated[float, Field(ge=0, le=100)] = Field(
+    max_slice_drop: Annotated[float, Field(gt=0, le=100)] = Field(
         5.0,
         description="The same on each class that is large enough to tell: 5 points need 59 examples. "
         "A smaller one refuses a candidate only where the loss is certain. Above 0: that nothing at all is "
@@ -75,9 +75,9 @@ class Rewrite(Stage):
         "not given, 0.4 of the memory that is available as the Rewriter begins, and at least 2048.",
     )
 
-    @field_validator("max_slice_drop")
+    @field_validator("max_slice_drop", mode="before")
     @classmethod
-    def _slices_can_tell(cls, points: float) -> float:
+    def _slices_can_tell(cls, points: Any) -> Any:
         if points == 0:
             raise ValueError(
                 "no number of examples shows that a class loses nothing at all; give more than 0: "
