@@ -177,3 +177,15 @@ def test_a_file_that_was_named_without_its_ending(tmp_path, monkeypatch) -> None
     monkeypatch.chdir(tmp_path)
     with pytest.raises(NotFoundError, match=r"Did you mean the file signs\.yaml\?"):
         config.load("signs")
+
+
+@pytest.mark.parametrize(
+    ("overrides", "said"),
+    [
+        (["model.family=text", "model.name=transformer", "model.lora={}", "train.prune={}"], "model.lora"),
+        (["model.family=tabular", "model.task=regression", "train.distill={teacher: a}"], "needs classes"),
+    ],
+)
+def test_what_cannot_be_compressed(overrides: list[str], said: str) -> None:
+    with pytest.raises(ConfigError, match=said):
+        config.from_mapping({"name": "e", "data": {"path": "a.csv"}}, overrides)
