@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -158,6 +159,19 @@ def test_small_harm_is_as_large_as_was_drawn(trained, tmp_path, case) -> None:
     lost = small_harm.read_drop(task.folder)
     assert 4.0 - 0.5 < lost["drop"] <= 12.0 + 0.5
     assert lost["unseen"] == 640
+
+
+def test_a_slightly_harmed_candidate_is_judged_with_what_it_loses(trained, built, scratch) -> None:
+    (case, *_) = [item for item in small_harm.cases(6, 1) if item.technique in ("frozen", "float16")]
+    wide = replace(trained, policy=replace(trained.policy, max_drop=4.0, max_slice_drop=100.0))
+    (found,) = prove_rewriter.slightly_harmed(wide, scratch, [case])
+    assert found.judged
+    assert found.reason.startswith("loses ")
+
+
+def test_an_int8_candidate_is_sound_where_one_qualifies(trained, built, scratch) -> None:
+    int8 = prove_rewriter.sound_int8(trained, scratch, ["tflite_dynamic"])
+    assert int8 is None or int8.passed
 
 
 @pytest.mark.parametrize(("passed", "reached"), [(0, True), (3, True), (4, False)])
