@@ -19,7 +19,7 @@ from components.challenge import compare
 from components.errors import ServableError
 from components.serving import manifest
 from components.serving_pusher import root as serving_root
-from pipelines import config, operations, remote, resuming, spans
+from pipelines import config, operations, resuming, spans
 from pipelines.config import Experiment
 from pipelines.errors import HeadraceError, InterruptedRunError, NodeFailedError
 from pipelines.inputs import SPLITS
@@ -28,10 +28,10 @@ from pipelines.lineage.store import Store
 from pipelines.retraining import observe, watching
 from pipelines.retraining.ledger import Record
 from pipelines.retraining.policy import Span
+from pipelines.retraining.present import Present
 from pipelines.retraining.rounds import RefusedError, StaleError, Trained, over_budget
 from pipelines.retraining.settings import Retraining
 from pipelines.run import Options, Outcome, Progress, interruptible, run
-from pipelines.spans import SpanFile
 from pipelines.workspace import Workspace
 
 _JUDGED = "Evaluator"
@@ -55,31 +55,27 @@ class LocalChain:
         self._root = workspace.serving_root(experiment.model_name)
 
     def spans(self) -> list[Span]:
-        pattern = remote.expanded(self._experiment.data.path or "")
-        if not spans.has_spans(pattern):
+        data = Present(self._experiment)
+        if not data.has_spans:
             return []
-        chosen = spans.of(self._experiment.data, pattern)
+        chosen = spans.of(self._experiment.data, data.pattern)
         return [(item.span, item.version) for item in chosen]
 
     def state(self, numbers: Sequence[int]) -> str:
-        return spans.state_of([item for item in self._found() if item.span in numbers])
+        return Present(self._experiment).state(numbers)
 
     def bad_spans(self, records: Sequence[Record]) -> list[int]:
-        found = self._found()
+        data = Present(self._experiment)
         refused = [record for record in records if record.outcome == "bad_data"]
-        bad = [record for record in refused if not observe.mended(record, found)]
+        bad = [record for record in refused if not observe.mended(record, data)]
         return sorted({span for record in bad for span in record.bad})
 
     def named(self, place: str) -> list[int]:
         # By whole names: data-1.csv is not data-11.csv.
-        pointed = [
-            item for item in self._found() if re.search(re.escape(str(item.path)) + r"(?![\w-])", place)
-        ]
+        data = Present(self._experiment)
+        found = data.files if data.has_spans else []
+        pointed = [item for item in found if re.search(re.escape(str(item.path)) + r"(?![\w-])", place)]
         return sorted({item.span for item in pointed})
-
-    def _found(self) -> list[SpanFile]:
-        pattern = remote.expanded(self._experiment.data.path or "")
-        return spans.find(pattern) if spans.has_spans(pattern) else []
 
     def without(self, skipped: Sequence[int]) -> LocalChain:
         if not skipped:

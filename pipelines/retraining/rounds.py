@@ -55,7 +55,7 @@ class Chain(Protocol):
         ...
 
     def state(self, numbers: Sequence[int]) -> str:
-        """The state of the files of some spans; see `spans.state_of`."""
+        """The state of the files of some spans, or of all where none is named; see `spans.state_of`."""
         ...
 
     def bad_spans(self, records: Sequence[Record]) -> list[int]:

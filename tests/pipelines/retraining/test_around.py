@@ -235,11 +235,6 @@ def test_a_number_that_is_predicted_has_no_accuracy(tmp_path) -> None:
         assembly.scheduler(experiment, Workspace.open(tmp_path / "w", create=True), print)
 
 
-@pytest.fixture
-def workspace(tmp_path) -> Workspace:
-    return Workspace.open(tmp_path / "w", create=True)
-
-
 def test_outcomes_are_counted_by_version_newest_first(workspace, tmp_path) -> None:
     source = tmp_path / "outcomes.csv"
     source.write_text("prediction,label,version\na,a,1\na,b,2\nb,b,2\n")
