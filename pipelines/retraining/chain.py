@@ -21,7 +21,14 @@ from components.serving import manifest
 from components.serving_pusher import root as serving_root
 from pipelines import config, operations, resuming, spans
 from pipelines.config import Experiment
-from pipelines.errors import HeadraceError, InterruptedRunError, NodeFailedError
+from pipelines.errors import (
+    HeadraceError,
+    InputError,
+    InterruptedRunError,
+    NodeFailedError,
+    RejectedError,
+    SurroundingsError,
+)
 from pipelines.inputs import SPLITS
 from pipelines.lineage import store as lineage
 from pipelines.lineage.store import Store
@@ -170,17 +177,23 @@ class LocalChain:
         return compare.faults(results, limits)
 
     def _golden(self, path: str) -> str:
-        """Examples of the golden set, read once: a chain of its own, as far as ExampleGen."""
+        """Examples of the golden set, read once: a chain of its own, as far as ExampleGen.
+
+        Raises:
+            SurroundingsError: it cannot be used, which says nothing about the data.
+        """
         raw = self._experiment.model_dump(mode="json")
         raw["name"] = f"{self._experiment.name[:33]}-golden"
         raw["data"] = {**raw["data"], "path": path, "source": None, "span": None, "window": 1}
-        progress = self._progress()
-        outcome = run(
-            config.from_mapping(raw),
-            self._workspace,
-            Options(to_node="ExampleGen"),
-            _Telling(progress, _nobody),
-        )
+        progress = _Telling(self._progress(), _nobody)
+        try:
+            outcome = run(config.from_mapping(raw), self._workspace, Options(to_node="ExampleGen"), progress)
+        except InputError as error:
+            raise SurroundingsError(
+                f"The golden set cannot be used: {error.headline}",
+                place=f"retraining.golden: {path}" + (f", {error.place}" if error.place != path else ""),
+                remedy=error.remedy,
+            ) from error
         return str(self._output(outcome.run_id, "ExampleGen", "examples").uri)
 
     def push(self, record: Record) -> int:
@@ -192,9 +205,19 @@ class LocalChain:
             if self._serves(self._output(record.run_id, "Rewriter", "servable").id):
                 return self.in_service()
             raise
+        except RejectedError as error:
+            self._take_back(record, error.headline)
+            if self.in_service() != record.before:
+                raise  # there is nothing to go back to: somebody has to look
+            raise RefusedError(error.headline) from error
         if outcome.state == lineage.REFUSED or not outcome.summary.pushed_version:
             raise RefusedError(outcome.summary.refusal or "no version came of it")
         return int(outcome.summary.pushed_version)
+
+    def _take_back(self, record: Record, reason: str) -> None:
+        """Of a push that was killed before the server was asked, the next finds the version in service."""
+        if record.before and self.in_service() > record.before:
+            self.roll_back(record, reason)
 
     def fault(self, record: Record) -> str:
         watch = self._experiment.retraining.watch

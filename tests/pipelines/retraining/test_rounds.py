@@ -7,7 +7,13 @@ from pathlib import Path
 import pytest
 
 from pipelines import config, spans
-from pipelines.errors import InputError, InterruptedRunError, NodeFailedError, WorkspaceError
+from pipelines.errors import (
+    InputError,
+    InterruptedRunError,
+    NodeFailedError,
+    SurroundingsError,
+    WorkspaceError,
+)
 from pipelines.lineage.store import RETRAINING, Store
 from pipelines.remote_failures import UnreachableError
 from pipelines.retraining.chain import LocalChain
@@ -52,6 +58,7 @@ def test_a_round_goes_from_training_to_promotion(make, workspace) -> None:
         ({"worse": ["on the golden set it is worse"]}, "refused", "refusal"),
         ({"error": InputError("A record is bad", place="x.csv")}, "bad_data", "refusal"),
         ({"error": UnreachableError("It cannot be reached", place="s3://b/1.csv")}, "failed", "failure"),
+        ({"error": SurroundingsError("It is not there", place="golden.csv")}, "failed", "failure"),
         ({"error": NodeFailedError("The node crashed", place="Trainer")}, "failed", "failure"),
     ],
 )
