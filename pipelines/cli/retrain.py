@@ -287,14 +287,14 @@ def install(
 
     from pipelines.retraining import ticks
     from pipelines.retraining.install import Dumper, Job, config_map, cron_job, systemd_unit
+    from pipelines.retraining.variables import variables
 
     settings = _load(experiment, overrides)
-    notify = settings.retraining.notify
-    variables = [notify.webhook_env] if notify and notify.webhook_env else []
+    told = variables(settings)
     place = Path(root).expanduser().absolute()
     named = _named(experiment)
     source = Path(named).read_text() if Path(named).is_absolute() else ""
-    job = Job(named, place, overrides, variables, source)
+    job = Job(named, place, overrides, told.needed, told.welcome, source)
     if kind == "kubernetes":
         if not image:
             raise ConfigError("--kubernetes needs an image", remedy="--image registry/headrace:1")

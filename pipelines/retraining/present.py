@@ -22,7 +22,8 @@ class Present:
     """Files of an experiment's data."""
 
     def __init__(self, experiment: Experiment) -> None:
-        self.pattern = remote.expanded(experiment.data.path or "")
+        path = experiment.data.path
+        self.pattern = remote.expanded(path) if path else ""
         self.has_spans = spans.has_spans(self.pattern)
         self._states: dict[tuple[int, ...], str] = {}
 

@@ -24,6 +24,7 @@ from pipelines.retraining.install import Dumper, Job, config_map, cron_job, syst
 from pipelines.retraining.ledger import Record
 from pipelines.retraining.notify import Notifier
 from pipelines.retraining.settings import Notifications, Watch
+from pipelines.retraining.variables import Variables, variables
 from pipelines.retraining.watching import Sample
 from pipelines.workspace import Workspace
 
@@ -313,10 +314,43 @@ def test_a_unit_names_secrets_and_never_holds_them(monkeypatch) -> None:
     assert "'/data/my trips.yaml'" in unit
     assert "RETRAIN_HOOK=..." in unit
     assert "https://secret" not in unit
-    odd = systemd_unit(Job("/data/50%.yaml", Path("/w"), ["a=$b"]), Path("/home/50%"))
-    assert "WorkingDirectory=/home/50%%" in odd
+    odd = systemd_unit(Job("/data/50%.yaml", Path("/w"), ["a=$b"]), Path("/home/50% $us"))
+    # systemd undoes $$ in commands alone.
+    assert "WorkingDirectory=/home/50%% $us\n" in odd
     assert "/data/50%%.yaml" in odd
     assert "'a=$$b'" in odd
+
+
+def test_what_an_experiment_needs_of_its_environment_is_named() -> None:
+    raw = {
+        "name": "trips",
+        "data": {"path": "s3://bucket/{SPAN}.csv"},
+        "model": {"family": "tabular"},
+        "push": {"to": ["gs://models/live"]},
+        "metadata": {"url": "postgresql://me@db/headrace", "password_env": "DB_PASSWORD"},
+        "retraining": {"notify": {"webhook_env": "RETRAIN_HOOK"}},
+    }
+    found = variables(config.from_mapping(raw), {})
+    assert found.needed == ("RETRAIN_HOOK", "DB_PASSWORD")
+    assert {"AWS_SECRET_ACCESS_KEY", "GOOGLE_APPLICATION_CREDENTIALS"} <= set(found.welcome)
+    job = Job("trips.yaml", Path("/w"), [], found.needed, found.welcome)
+    unit = systemd_unit(job, Path("/home/me"))
+    assert "# DB_PASSWORD=...\n" in unit and "# AWS_SECRET_ACCESS_KEY=... (where it is used)\n" in unit
+    assert "\nEnvironmentFile=%h/" in unit
+    made = cron_job(job, image="registry/headrace:1", claim="disk", schedule="*/10 * * * *", zone="UTC")
+    kubernetes_validate.validate(made, "1.30", strict=True)
+    (container,) = made["spec"]["jobTemplate"]["spec"]["template"]["spec"]["containers"]
+    keys = {item["name"]: item["valueFrom"]["secretKeyRef"] for item in container["env"]}
+    assert "optional" not in keys["DB_PASSWORD"]
+    assert keys["AWS_SECRET_ACCESS_KEY"]["optional"] is True
+
+
+def test_the_record_that_the_environment_names_is_named_along() -> None:
+    raw = {"name": "trips", "data": {"path": "x.csv"}, "model": {"family": "tabular"}}
+    told = config.from_mapping(raw)
+    assert variables(told, {}) == Variables((), ())
+    place = {"HEADRACE_METADATA": "mysql://me@db/headrace"}
+    assert variables(told, place) == Variables(("HEADRACE_METADATA",), ("HEADRACE_METADATA_PASSWORD",))
 
 
 def run(*arguments: str) -> object:

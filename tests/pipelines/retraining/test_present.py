@@ -37,6 +37,11 @@ def test_the_state_of_data_without_spans_changes_with_its_files(tmp_path, named)
     assert Present(told).state() != before
 
 
+def test_data_of_headraces_own_has_no_files_to_look_at() -> None:
+    raw = {"name": "digits", "data": {"source": "digits"}, "model": {"family": "image"}}
+    assert Present(config.from_mapping(raw)).files == []
+
+
 def test_the_state_of_files_is_asked_for_where_it_tells_causes_apart(tmp_path, workspace) -> None:
     path = tmp_path / "trips.csv"
     path.write_text("a,label\n1,x\n")
