@@ -43,8 +43,13 @@ def observe(
     drift: Drift,
     predictions: Predictions,
     now: float,
+    *,
+    sets_up: bool = False,
 ) -> State:
-    """Gathers what `policy.decide` goes by; reads statistics of a new span where drift is watched."""
+    """Gathers what `policy.decide` goes by; reads statistics of a new span where drift is watched.
+
+    With `sets_up`, retraining counts as set up from now on where it was not yet.
+    """
     data = Present(experiment)
     present = data.spans
     push, seen = _in_service(workspace, experiment.model_name)
@@ -55,7 +60,7 @@ def observe(
         else (0, 0)
     )
     trained_on = _trained_on(seen, data)
-    began, older = ledger.set_up(now, _before_window(present, experiment.data.window))
+    began, older = ledger.set_up(now, _before_window(present, experiment.data.window), keep=sets_up)
     # What the model in service has seen is no news to it.
     watches_drift = experiment.retraining.on_drift and bool(present) and present[-1] not in trained_on
     return State(

@@ -71,10 +71,12 @@ class Scheduler:
 
     def look(self) -> Decision:
         """What would be done now; nothing is changed."""
+        return self._decide(sets_up=False)
+
+    def _decide(self, *, sets_up: bool) -> Decision:
         now = self.clock()
-        state = observe.observe(
-            self.experiment, self.workspace, self.ledger, self.drift, self.predictions, now
-        )
+        told = (self.experiment, self.workspace, self.ledger, self.drift, self.predictions)
+        state = observe.observe(*told, now, sets_up=sets_up)
         return policy.decide(self.experiment.retraining, state, now)
 
     def once(self) -> Step:
@@ -91,7 +93,8 @@ class Scheduler:
                 decision = Decision("run", f"goes on: {unfinished.reason}", unfinished.trigger)
                 self._carry_out(unfinished, decision, lease.beat)
                 return Step(decision, unfinished)
-            decision = self.look()
+            decision = self._decide(sets_up=True)
+            ledger.presence.looked(self.clock())
             self._say_looked(decision)
             if decision.action == "wait":
                 return Step(decision)
@@ -146,8 +149,10 @@ class Scheduler:
         self.tell(Notice(event, message, self.clock(), level, {**about, **facts}))
 
     def _wait(self, until: float) -> None:
-        while (left := until - self.clock()) > 0:
-            self.sleep(min(left, _POLL_S))
+        with self.ledger.presence.waiting() as beat:
+            while (left := until - self.clock()) > 0:
+                beat()
+                self.sleep(min(left, _POLL_S))
 
     def _carry_out(self, record: Record, decision: Decision, beat: Callable[[], None]) -> None:
         began = self.clock()
