@@ -34,6 +34,7 @@ from pipelines.lineage import store as lineage
 from pipelines.lineage.store import Store
 from pipelines.retraining import observe, watching
 from pipelines.retraining.ledger import Record
+from pipelines.retraining.part_names import part_name
 from pipelines.retraining.policy import Span
 from pipelines.retraining.present import Present
 from pipelines.retraining.rounds import RefusedError, StaleError, Trained, over_budget
@@ -183,7 +184,7 @@ class LocalChain:
             SurroundingsError: it cannot be used, which says nothing about the data.
         """
         raw = self._experiment.model_dump(mode="json")
-        raw["name"] = f"{self._experiment.name[:33]}-golden"
+        raw["name"] = part_name(self._experiment.name, "golden")
         raw["data"] = {**raw["data"], "path": path, "source": None, "span": None, "window": 1}
         progress = _Telling(self._progress(), _nobody)
         try:
@@ -196,8 +197,10 @@ class LocalChain:
             ) from error
         return str(self._output(outcome.run_id, "ExampleGen", "examples").uri)
 
+    def counts(self) -> dict[str, float]:
+        return asdict(self._sample() or watching.Sample())
+
     def push(self, record: Record) -> int:
-        record.counts = asdict(self._sample() or watching.Sample())
         try:
             outcome = self._run_like(record.run_id)
         except StaleError:

@@ -58,6 +58,8 @@ class Record:
         outcome: empty while it goes on.
         detail: what came of it, in words.
         ended: of the last attempt.
+        untold: events that people are still to be told of.
+        renewed: how often this attempt began anew, since data, code or settings had changed under it.
     """
 
     trigger: str
@@ -80,6 +82,8 @@ class Record:
     outcome: Outcome = ""
     detail: str = ""
     ended: float = 0.0
+    untold: list[str] = field(default_factory=list)
+    renewed: int = 0
 
     @property
     def blamed(self) -> list[int]:
@@ -158,7 +162,7 @@ class Ledger:
             record.attempts += 1
             # What was pushed is in service, and its watch is not over.
             record.phase = "watching" if record.version else "training"
-            record.outcome, record.detail = "", ""
+            record.outcome, record.detail, record.renewed = "", "", 0
         record.execution_id = self._decide(record, "run")
         self.save(record)
         return record

@@ -23,6 +23,7 @@ from pipelines.lineage.view import RunView, view
 from pipelines.remote_failures import UnreachableError
 from pipelines.retraining import feedback
 from pipelines.retraining.ledger import Ledger, Record
+from pipelines.retraining.part_names import part_name
 from pipelines.retraining.policy import Serving, Span, State
 from pipelines.retraining.present import Present
 from pipelines.run import Options, Progress, run
@@ -181,7 +182,7 @@ class SpanDrift:
         if before is None or schema is None:
             return None
         raw = self._experiment.model_dump(mode="json")
-        raw["name"] = f"{self._experiment.name[:35]}-span"
+        raw["name"] = part_name(self._experiment.name, "span")
         raw["data"] = {**raw["data"], "span": newest[0], "window": 1}
         try:
             outcome = run(

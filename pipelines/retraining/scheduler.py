@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from pipelines import recovery
@@ -88,6 +88,8 @@ class Scheduler:
         ledger = self.ledger
         with ledger.held() as lease:
             recovery.settle_dead(self.workspace)
+            for record in ledger.records():
+                rounds.tell(record, ledger, self.notify)
             unfinished = ledger.unfinished()
             if unfinished is not None:
                 decision = Decision("run", f"goes on: {unfinished.reason}", unfinished.trigger)
@@ -180,10 +182,3 @@ class Scheduler:
             run=record.run_id or None,
             seconds=self.clock() - began,
         )
-        self._tell_when_stopped(record)
-
-    def _tell_when_stopped(self, record: Record) -> None:
-        limit = self.experiment.retraining.backoff.stop_after
-        failures = len(self.ledger.failures())
-        if record.outcome == "failed" and failures >= limit:
-            self.notify("stopped", replace(record, detail=f"{failures} failures in a row: {record.detail}"))

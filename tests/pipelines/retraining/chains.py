@@ -31,6 +31,9 @@ class FakeChain:
     refusal: str = ""
     stale: int = 0
     stuck: int = 0
+    samples: int = 0
+    dies_pushed: bool = False
+    counted: dict[str, float] = field(default_factory=dict)
     remark: str = ""
     budgets: list[float | None] = field(default_factory=list)
     takes: Callable[[], None] = lambda: None
@@ -72,6 +75,10 @@ class FakeChain:
         self.takes()
         return list(self.worse)
 
+    def counts(self) -> dict[str, float]:
+        self.samples += 1
+        return {"answered": float(self.samples)}
+
     def push(self, record: Record) -> int:
         self._count("push")
         if self.refusal:
@@ -82,6 +89,9 @@ class FakeChain:
         if not self.pushed:  # as the Pusher: what is in service already is not pushed again
             self.versions.append(len(self.versions) + 1)
             self.pushed = True
+        if self.dies_pushed:
+            self.dies_pushed = False
+            raise Killed
         return self.versions[-1]
 
     def in_service(self) -> int:
@@ -89,6 +99,7 @@ class FakeChain:
 
     def fault(self, record: Record) -> str:
         self._count("fault")
+        self.counted = dict(record.counts)
         return self.faults.pop(0) if self.faults else ""
 
     def unseen(self, record: Record) -> str:
