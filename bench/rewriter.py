@@ -4,8 +4,8 @@
 
 Each run's own trained model, examples and limits are used. Sizes and batch-1
 latencies are those of the trained SavedModel and of the candidate, measured by
-turns in one process. `--repeat` judges again and tells how often the choice
-for the run's target is the same.
+turns in one process. `--repeat` judges again, for latency and what loads
+TFLite, and tells how often the choice is the same.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def job_of(workspace: Path, run: str, scratch: Path) -> tuple[str, rewrite.Job]:
         label=task.label,
         slices=task.slices,
         contract=task.contract,
-        candidates=[],
+        candidates=None,
         target="tf_serving_tflite",
         policy=found.policy,
         max_examples=task.max_examples,
@@ -75,7 +75,8 @@ def all_verdicts(template: rewrite.Job, names: Sequence[str]) -> list[Verdict]:
 def figures_of(experiment: str, verdicts: Sequence[Verdict]) -> list[Figure]:
     """Smallest and fastest of those whose quality qualifies."""
     name = experiment.replace("-", "_")
-    rows = [item for item in verdicts if item.qualified and item.figures and item.name != catalogue.IDENTITY]
+    # By what they lose: the fastest need not be smaller, nor the smallest faster.
+    rows = [item for item in verdicts if item.sound and item.figures and item.name != catalogue.IDENTITY]
     if not rows:
         return []
     original = next(item.figures for item in verdicts if item.name == catalogue.IDENTITY and item.figures)

@@ -84,6 +84,14 @@ class Experiment(Stage):
             raise ValueError(f"train.loss={self.train.loss} does not fit a {task}")
         return self
 
+    @model_validator(mode="after")
+    def _what_can_be_compressed(self) -> Experiment:
+        if self.train.prune is not None and getattr(self.model, "lora", None) is not None:
+            raise ValueError("train.prune does not go with model.lora, whose kernels rest and are merged")
+        if self.train.distill is not None and getattr(self.model, "task", "") == "regression":
+            raise ValueError("train.distill needs classes; model.task is regression")
+        return self
+
     @property
     def model_name(self) -> str:
         """The model's name in the serving folder."""

@@ -84,6 +84,23 @@ class Data(Stage):
             raise ValueError("exactly one of data.source and data.path must be given")
         return self
 
+    @model_validator(mode="after")
+    def _needed_are_read(self) -> Data:
+        for key, name in (("label", self.label), ("splits.key", self.splits.key)):
+            if name and name in self.exclude:
+                raise ValueError(
+                    f"data.exclude leaves out {name!r}, which data.{key} names; model.ignore of a table "
+                    "keeps it from the model alone"
+                )
+        return self
+
+    @field_validator("delimiter")
+    @classmethod
+    def _one_character(cls, text: str) -> str:
+        if len(text) > 1 or text in ('"', "\n", "\r"):
+            raise ValueError(f"a delimiter is one character, and no quote or line end. Received: {text!r}")
+        return text
+
     @field_validator("encoding")
     @classmethod
     def _known_encoding(cls, name: str) -> str:

@@ -68,7 +68,7 @@ def resolve(experiment: Experiment, workspace: Workspace) -> Resolved:
         return _resolve_spans(experiment, path, workspace)
     found = _fetched(path, data, workspace) if remote.is_remote(path) else _existing(path)
     if _is_images(data, found):
-        return _resolve_images(experiment, found[0])
+        return _resolve_images(experiment, _one_folder(data, found))
     data_format = _format(data, found)
     return _resolve_files(experiment, _sources(found, data_format, -1), data_format, -1)
 
@@ -118,6 +118,12 @@ def _wanted(data_format: str) -> remote.Wanted:
 
 def _resolve_spans(experiment: Experiment, pattern: str, workspace: Workspace) -> Resolved:
     data = experiment.data
+    if data.format == "images":
+        raise InputError(
+            "Images are not read by spans",
+            place=f"data.path: {pattern}",
+            remedy="Name one folder; or write the spans as TFRecord files of tf.train.Examples.",
+        )
     chosen = spans.of(data, pattern)
     located = [(item.span, _located(item.path, data, workspace)) for item in chosen]
     data_format = _format(data, [path for _, path in located])
@@ -142,6 +148,16 @@ def _is_images(data: Data, found: Sequence[Path]) -> bool:
     return any(child.is_dir() for child in children) and not any(
         child.suffix.lower() in known for child in children if child.is_file()
     )
+
+
+def _one_folder(data: Data, found: Sequence[Path]) -> Path:
+    if len(found) > 1:
+        raise InputError(
+            f"Images are read from one folder, or one list; the path names {len(found)}",
+            place=f"{data.path}: {', '.join(path.name for path in found[:3])}",
+            remedy="Put the folders together, or name the images in a CSV of file,label.",
+        )
+    return found[0]
 
 
 def _format(data: Data, found: Sequence[Path]) -> str:
@@ -210,6 +226,13 @@ def _resolve_files(
 
 
 def _resolve_images(experiment: Experiment, root: Path) -> Resolved:
+    family = experiment.model.family
+    if family != "image":
+        raise InputError(
+            f"The data is images, and model.family={family} reads none",
+            place=str(root),
+            remedy="Set model.family: image, or name the data's format (data.format).",
+        )
     try:
         sources, _ = list_images(root)
     except DataError as error:

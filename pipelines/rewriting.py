@@ -60,6 +60,7 @@ def request(model: Path, data: Path, settings: Mapping[str, Any]) -> Any:
             modules=tuple(module for listed in names.LAYER_MODULES.values() for module in listed),
         ),
         signatures=names.PREPROCESS_FUNCTIONS,
+        values=names.OUTPUT_VALUES,
         candidates=candidates,
         target=settings["target"],
         policy=Policy(
@@ -69,9 +70,9 @@ def request(model: Path, data: Path, settings: Mapping[str, Any]) -> Any:
     )
 
 
-def _candidates(text: str, target: Any) -> list[str]:
+def _candidates(text: str, target: Any) -> list[str] | None:
     if text == "auto":
-        return []
+        return None
     chosen = [name.strip() for name in text.split(",")]
     for name in chosen:
         if name not in TECHNIQUES:
@@ -101,11 +102,26 @@ def run(asked: Any, scratch: Path, target: Path | None) -> Summary:
     except UserError as error:
         raise InputError(error.headline, place=error.place, remedy=error.remedy) from error
     if target is not None and outcome.chosen != IDENTITY:
-        try:
-            shutil.copytree(version_folder(job.scratch / outcome.chosen), target, dirs_exist_ok=True)
-        except OSError as error:
-            raise HeadraceError(
-                f"The chosen model cannot be written: {error.strerror}", place=str(target)
-            ) from error
+        _copy(version_folder(job.scratch / outcome.chosen), target)
     rows = [verdict.to_json() for verdict in outcome.verdicts]
     return Summary(candidates=rows, chosen=outcome.chosen, reason=outcome.reason)
+
+
+def _copy(source: Path, target: Path) -> None:
+    """Copies a folder; where that fails, half of it is not left for a server to load.
+
+    Raises:
+        HeadraceError: it cannot be written.
+    """
+    was_there = target.exists()
+    try:
+        shutil.copytree(source, target, dirs_exist_ok=True)
+    except BaseException as error:
+        shutil.rmtree(target, ignore_errors=True)
+        if was_there:
+            target.mkdir(exist_ok=True)
+        if not isinstance(error, OSError):
+            raise
+        # Of several files that failed, shutil.Error lists source, target and reason.
+        why = error.args[0][0][2] if isinstance(error, shutil.Error) else error.strerror
+        raise HeadraceError(f"The chosen model cannot be written: {why}", place=str(target)) from error

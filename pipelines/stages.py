@@ -71,6 +71,16 @@ class Rewrite(Stage):
     )
 
     @model_validator(mode="after")
+    def _fixed_is_tried(self) -> Rewrite:
+        auto = isinstance(self.candidates, str)
+        tried = catalogue.automatic(self.target, self.objective) if auto else list(self.candidates)
+        if self.fixed not in ("", catalogue.IDENTITY, *tried):
+            raise ValueError(
+                f"fixed is {self.fixed!r}, which is not among the candidates: {', '.join(tried)}"
+            )
+        return self
+
+    @model_validator(mode="after")
     def _candidates_are_known_and_loaded(self) -> Rewrite:
         if isinstance(self.candidates, str):
             return self

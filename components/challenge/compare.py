@@ -110,7 +110,7 @@ def _fault(result: Result, limits: Limits) -> str:
 def bounds(result: Result, confidence: float) -> tuple[float, float]:
     """Lower and upper one-sided bound of what is lost."""
     if result.rise is not None and result.rise_error is not None:
-        high = mean_upper_bound(result.rise, result.rise_error, confidence)
+        high = mean_upper_bound(result.rise, result.rise_error, result.examples, confidence)
         return 2 * result.rise - high, high
     counts = (result.newly_wrong, result.newly_right, result.examples, confidence)
     return drop_lower_bound(*counts), drop_upper_bound(*counts)

@@ -113,7 +113,7 @@ def _time_cuts(request: Request, sources: Sequence[Source], kinds: dict[str, str
     read = open_reader(request, kinds)
     times = []
     for source in sources:
-        for batch in read(source):
+        for batch in ingest.with_unreadable_end(read, source):
             for number, record in batch.records:
                 try:
                     times.append(split.time_of(record, plan.key))
@@ -121,7 +121,8 @@ def _time_cuts(request: Request, sources: Sequence[Source], kinds: dict[str, str
                     raise DataError(
                         f"A record has no time to split by: {error}", place=f"{source.path}, record {number}"
                     ) from error
-    return split.time_cuts(times, plan.shares)
+    # Without a good record the bad ones are what there is to say.
+    return split.time_cuts(times, plan.shares) if times else []
 
 
 @dataclass(frozen=True)

@@ -121,7 +121,7 @@ class _Ingest(beam.DoFn):
             aside = _Quarantine(self._plan, number, stack)
             for index, source in sources:
                 good, bad, content = sum(report.counts.values()), report.bad, None
-                for batch in _with_unreadable_end(self._read, source):
+                for batch in with_unreadable_end(self._read, source):
                     self._take(source, batch, shards, report)
                     for fault in batch.faults:
                         _note(report, index, source, fault)
@@ -147,7 +147,7 @@ class _Unreadable(Fault):
     error: DataError | None = None
 
 
-def _with_unreadable_end(read: Callable[[Source], Iterator[Batch]], source: Source) -> Iterator[Batch]:
+def with_unreadable_end(read: Callable[[Source], Iterator[Batch]], source: Source) -> Iterator[Batch]:
     """Batches of a source; where reading ends in an error, that is the last batch's fault."""
     read_so_far = 0
     try:

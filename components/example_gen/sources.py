@@ -3,7 +3,7 @@
     sources, ignored = list_images(Path("photos"))
 
 Layouts: `<class>/*.jpg`, `<split>/<class>/*.jpg`, or a CSV with the columns
-`file` and `label` (paths relative to the CSV's folder).
+`file` and `label` (paths relative to the CSV's folder), and perhaps `split`.
 """
 
 from __future__ import annotations
@@ -87,7 +87,11 @@ def digest(files: Iterable[tuple[str, str]]) -> str:
 
 
 def list_images(root: Path) -> tuple[list[Source], list[str]]:
-    """The image sources below a folder or in a list, sorted; and what was passed over.
+    """The image sources below a folder or in a list; and what was passed over.
+
+    They come in an order that mixes the classes, the same wherever the folder
+    lies. What trains on them can only shuffle what fits in memory: class after
+    class, it would be shown one class for thousands of pictures, then another.
 
     Hidden files and folders are passed over without a word, as every file
     manager does; other files that are no images are returned by name.
@@ -102,7 +106,12 @@ def list_images(root: Path) -> tuple[list[Source], list[str]]:
             place=str(root),
             remedy=f"Expected <class>/*.jpg or <split>/<class>/*.jpg; endings: {', '.join(SUFFIXES)}.",
         )
-    return found, ignored
+    start = len(str(root if root.is_dir() else root.parent.resolve()))
+    return sorted(found, key=lambda source: _mixed(source.path[start:])), ignored
+
+
+def _mixed(name: str) -> bytes:
+    return hashlib.sha256(name.encode(errors="surrogateescape")).digest()
 
 
 def _from_folders(root: Path) -> tuple[list[Source], list[str]]:
@@ -123,11 +132,16 @@ def _from_folders(root: Path) -> tuple[list[Source], list[str]]:
 
 def _has_split_folders(root: Path) -> bool:
     names = [path.name.lower() for path in root.iterdir() if path.is_dir() and not path.name.startswith(".")]
-    return (
-        bool(names)
-        and "train" in {SPLIT_FOLDERS.get(name) for name in names}
-        and all(name in SPLIT_FOLDERS for name in names)
-    )
+    splits = {SPLIT_FOLDERS[name] for name in names if name in SPLIT_FOLDERS}
+    others = sorted(name for name in names if name not in SPLIT_FOLDERS)
+    if "train" in splits and len(splits) > 1 and others:
+        # As classes they would be told apart, and no picture's class be learned.
+        raise DataError(
+            f"Beside folders of splits lies another: {others[0]}",
+            place=str(root),
+            remedy="Move it elsewhere; or, if all are classes, name them otherwise than splits.",
+        )
+    return "train" in splits and not others
 
 
 def _visible_files(folder: str, root: Path) -> Iterator[str]:
@@ -164,10 +178,27 @@ def names_in_list(path: Path) -> list[str]:
 
 def _from_list(path: Path) -> list[Source]:
     root = path.parent.resolve()
-    return [_listed(row, number, path, root) for number, row in enumerate(_rows(path))]
+    found = [_listed(row, number, path, root) for number, row in enumerate(_rows(path))]
+    bare = next((number for number, source in enumerate(found) if not source.split), None)
+    if bare is not None and any(source.split for source in found):
+        raise DataError(
+            "A row names no split, though others do",
+            place=f"{path}, row {bare}",
+            remedy="Name one in every row, or in none.",
+        )
+    return found
 
 
 def _rows(path: Path) -> list[dict[str, str]]:
+    try:
+        return _read_rows(path)
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise DataError(
+            f"A list of images is no CSV in UTF-8: {error}", place=str(path), remedy="Write it anew."
+        ) from error
+
+
+def _read_rows(path: Path) -> list[dict[str, str]]:
     with open(path, newline="", encoding="utf-8-sig") as file:
         reader = csv.DictReader(file)
         columns = reader.fieldnames or []

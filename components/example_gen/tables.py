@@ -50,8 +50,8 @@ def _text_kind(column: pa.Array) -> str:
 
 def typed_kind(arrow: pa.DataType) -> str | None:
     """The kind of a typed column, or None where it cannot be a feature."""
-    if pa.types.is_list(arrow) or pa.types.is_large_list(arrow):
-        return typed_kind(arrow.value_type)
+    if _is_list(arrow):
+        return None if _is_list(arrow.value_type) else typed_kind(arrow.value_type)
     if pa.types.is_integer(arrow) or pa.types.is_boolean(arrow) or pa.types.is_timestamp(arrow):
         return INT
     if pa.types.is_floating(arrow) or pa.types.is_decimal(arrow):
@@ -60,6 +60,10 @@ def typed_kind(arrow: pa.DataType) -> str | None:
     if any(test(arrow) for test in textual) or pa.types.is_date(arrow) or pa.types.is_dictionary(arrow):
         return STRING
     return None
+
+
+def _is_list(arrow: pa.DataType) -> bool:
+    return pa.types.is_list(arrow) or pa.types.is_large_list(arrow)
 
 
 def merge(found: Iterable[Kinds]) -> dict[str, str]:
@@ -128,11 +132,14 @@ def row_faults(batch: pa.RecordBatch, rules: Sequence[FeatureRule]) -> dict[int,
         column = batch.column(index)
         for row in _rows(column.is_null()):
             reasons.setdefault(row, f"column {rule.name!r} has no value")
-        if pa.types.is_list(column.type) or pa.types.is_large_list(column.type):
+        if _is_list(column.type):
             for row in _rows(pc.not_equal(pc.list_value_length(column), 1)):
                 reasons.setdefault(row, f"column {rule.name!r} should hold one value, not a list")
         elif rule.kind == "text" and not pa.types.is_null(column.type):
-            for row in _rows(_blank(column)):
+            readable, undecodable = _decoded(column)
+            for row in undecodable:
+                reasons.setdefault(row, f"column {rule.name!r} is no UTF-8 text")
+            for row in _rows(_blank(readable)):
                 reasons.setdefault(row, f"column {rule.name!r} is blank")
     return reasons
 
@@ -141,15 +148,28 @@ def _rows(chosen: pa.BooleanArray) -> list[int]:
     return [int(row) for row in np.flatnonzero(chosen.fill_null(False).to_numpy(zero_copy_only=False))]
 
 
-def _blank(column: pa.Array) -> pa.BooleanArray:
+def _decoded(column: pa.Array) -> tuple[pa.Array, list[int]]:
+    """The column as text, and the rows whose bytes are none, which are missing in it."""
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
-    return pc.equal(pc.utf8_trim_whitespace(column.cast(pa.large_string())), "")
+    try:
+        return column.cast(pa.large_string()), []
+    except pa.ArrowInvalid:
+        texts = [None if cell is None else cell.decode(errors="replace") for cell in column.to_pylist()]
+        cells = zip(column.to_pylist(), texts, strict=True)
+        bad = [row for row, (cell, text) in enumerate(cells) if text is not None and text.encode() != cell]
+        return pa.array(texts, pa.large_string()), bad
+
+
+def _blank(texts: pa.Array) -> pa.BooleanArray:
+    return pc.equal(pc.utf8_trim_whitespace(texts), "")
 
 
 def _as_lists(column: pa.Array, kind: str) -> pa.Array:
     """A column of single values (or lists) as the lists that Examples hold."""
-    if pa.types.is_list(column.type) or pa.types.is_large_list(column.type):
+    if _is_list(column.type):
+        if kind == STRING and not _is_bytes(column.type.value_type):
+            column = column.cast(pa.large_list(pa.large_string()))
         return column.cast(pa.large_list(_ARROW[kind]))
     valid = column.is_valid().to_numpy(zero_copy_only=False)
     offsets = np.concatenate([[0], np.cumsum(valid)]).astype(np.int64)

@@ -12,7 +12,7 @@ from tfx.dsl.components.base import base_executor
 from tfx.types import artifact_utils
 
 from components.infra_validator import validate, worker
-from components.rewriter.rewrite import read_judged, read_tolerance
+from components.rewriter.rewrite import read_judged, read_places, read_tolerance
 
 # The names that TFX's own InfraValidator writes, and its Pusher reads.
 _BLESSED_FILE = "INFRA_BLESSED"
@@ -39,7 +39,7 @@ class Executor(base_executor.BaseExecutor):
                 servable_uri=artifact_utils.get_single_uri(input_dict["model"]),
                 examples_uri=artifact_utils.get_single_uri(input_dict["examples"]),
                 split=exec_properties["split"],
-                count=exec_properties["examples_count"],
+                places=read_places(report_uri)[: exec_properties["examples_count"]],
                 raw_features=json.loads(exec_properties["raw_features"]),
                 folder=Path(scratch),
             )

@@ -34,7 +34,7 @@ class Expected:
     """What a servable must answer.
 
     Attributes:
-        judged: (N, C) float32, the Rewriter's scores of the split in file order.
+        judged: (N, C) float32, the Rewriter's scores of the examples that it judged, in file order.
         tolerance: absolute, on probabilities.
         target: what is to load it.
     """
@@ -89,7 +89,7 @@ def validate(request: Request, expected: Expected, limits: Limits) -> Verdict:
         expected: what it must answer.
         limits: what it may take.
     """
-    expected = expected.first(request.count)
+    expected = expected.first(len(request.places))
     try:
         servable = Servable.read(request.servable_uri)
         if servable.runtime not in LOADS[expected.target]:
@@ -103,7 +103,7 @@ def validate(request: Request, expected: Expected, limits: Limits) -> Verdict:
 
 
 def _in_server(request: Request, servable: Servable, expected: Expected, limits: Limits) -> Verdict:
-    records = examples.read_split(request.examples_uri, request.split, request.count)
+    records = examples.read_at(request.examples_uri, request.split, request.places)
     root = model_server.lay_out(request.servable_uri, request.folder)
     # Raw input for formats that take tensors is what the embedded server adds.
     embedded = servable.core is not None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -27,7 +27,7 @@ class Request:
         servable_uri: the servable's artifact folder.
         examples_uri: Examples to send.
         split: their split; the one that was judged.
-        count: how many to send.
+        places: of those to send, in the split.
         raw_features: signature -> the feature of the Examples that it takes.
         folder: an empty folder, for what is laid out and answered.
     """
@@ -35,7 +35,7 @@ class Request:
     servable_uri: str
     examples_uri: str
     split: str
-    count: int
+    places: Sequence[int]
     raw_features: Mapping[str, str]
     folder: Path
 
@@ -44,7 +44,7 @@ def answer(request: Request) -> None:
     """Writes scores, class names and figures into the request's folder."""
     began = time.monotonic()
     runtime = runtimes.load(request.servable_uri)
-    records = examples.read_split(request.examples_uri, request.split, request.count)
+    records = examples.read_at(request.examples_uri, request.split, request.places)
     given = runtime.predict(records)
     loaded_s = time.monotonic() - began
     latency = ask.measure(lambda record: runtime.predict([record]), records)

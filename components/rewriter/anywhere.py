@@ -11,6 +11,7 @@ disagreement counts as a loss.
 
 from __future__ import annotations
 
+import zipfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,6 +19,7 @@ from typing import Any
 
 import numpy as np
 import tensorflow as tf
+from google.protobuf.message import DecodeError
 
 from components.errors import DataError, ServableError
 from components.rewriter import foreign
@@ -44,7 +46,8 @@ class Request:
         label: label feature of TFRecords.
         ours: contract of our own exports, without signatures.
         signatures: signature -> (function, input name), of all our exports.
-        candidates: technique names; empty for those that pay.
+        values: name of a regression's output, where our export is one.
+        candidates: technique names; None for those that pay.
         target: what is to load the result.
         policy: the gate.
         limits: of each build and judgement.
@@ -56,7 +59,8 @@ class Request:
     label: str
     ours: Contract
     signatures: Mapping[str, tuple[str, str]]
-    candidates: Sequence[str]
+    values: str
+    candidates: Sequence[str] | None
     target: Target
     policy: Policy
     limits: Limits
@@ -81,13 +85,13 @@ def prepare(request: Request, scratch: Path) -> Job:
             uri = scratch / "model"
             uri.mkdir()
             (uri / VERSION_FOLDER).symlink_to(folder.absolute())
-        _write_splits(examples, _read_records(request.data))
+        _write_splits(examples, _with_labels(_read_records(request.data), label, request.data), request.data)
     else:
         uri, label = scratch / "model", foreign.LABEL
         uri.mkdir()
         adapted = foreign.adapt(folder, request.signature, uri)
         contract = adapted.contract
-        _write_splits(examples, _records_of(request.data, adapted))
+        _write_splits(examples, _records_of(request.data, adapted), request.data)
     candidates = scratch / "candidates"
     candidates.mkdir()
     return Job(
@@ -96,7 +100,7 @@ def prepare(request: Request, scratch: Path) -> Job:
         split=JUDGING,
         calibration_split=CALIBRATION,
         label=label,
-        slices=[label],
+        slices=[label] if contract.classes else [],
         contract=contract.to_json(),
         candidates=request.candidates,
         target=request.target,
@@ -119,18 +123,19 @@ def _model_folder(model: Path) -> Path:
 
 
 def _own_contract(request: Request, folder: Path) -> Contract:
-    """The contract with those signatures that this export has."""
+    """The contract with those signatures that this export has; a regression's where it has no classes."""
     known = foreign.signatures_of(folder)
     kept = {name: value for name, value in request.signatures.items() if name in known}
     keras = request.ours.keras_model
     has_keras = (folder.parent / keras).is_file()
-    return replace(request.ours, signatures=kept, keras_model=keras if has_keras else "")
+    contract = replace(request.ours, signatures=kept, keras_model=keras if has_keras else "")
+    return contract if foreign.has_classes(folder) else replace(contract, scores=request.values, classes="")
 
 
-def _write_splits(folder: Path, records: Sequence[bytes]) -> None:
+def _write_splits(folder: Path, records: Sequence[bytes], data: Path) -> None:
     """A fifth for calibration, the rest for judging; in a seeded order."""
     if len(records) < 2:
-        raise DataError(f"There are {len(records)} examples; expected some hundreds", place=str(folder))
+        raise DataError(f"There are {len(records)} examples; expected some hundreds", place=str(data))
     order = np.random.default_rng(_SEED).permutation(len(records))
     cut = max(1, int(len(records) * _CALIBRATION_SHARE))
     for split, numbers in ((CALIBRATION, order[:cut]), (JUDGING, order[cut:])):
@@ -157,6 +162,26 @@ def _read_records(data: Path) -> list[bytes]:
     return records
 
 
+def _with_labels(records: list[bytes], label: str, data: Path) -> list[bytes]:
+    """The records, which all have the label.
+
+    Raises:
+        DataError: one has not, or is no Example.
+    """
+    for number, record in enumerate(records):
+        try:
+            features = tf.train.Example.FromString(record).features.feature
+        except DecodeError as error:
+            raise DataError("It is no tf.train.Example", place=f"{data}, record {number}") from error
+        if label not in features or features[label].WhichOneof("kind") is None:
+            raise DataError(
+                f"A record has no feature {label!r}; it has {', '.join(sorted(features)) or 'none'}",
+                place=f"{data}, record {number}",
+                remedy="Name the feature that holds the right answer with --label.",
+            )
+    return records
+
+
 def _records_of(data: Path, adapted: foreign.Adapted) -> list[bytes]:
     """A NumPy file's rows as serialized Examples."""
     rows, labels = _arrays(data)
@@ -166,15 +191,40 @@ def _records_of(data: Path, adapted: foreign.Adapted) -> list[bytes]:
             place=str(data),
             remedy="Give as x what the signature takes.",
         )
-    named = _answers(rows, adapted) if labels is None else [str(label) for label in labels.tolist()]
+    if not np.issubdtype(rows.dtype, np.number) and rows.dtype != np.bool_:
+        raise DataError(f"x holds {rows.dtype.name}; expected numbers", place=str(data))
+    # As the signature takes them: images are often kept as whole numbers.
+    rows = rows.astype(np.int64 if np.issubdtype(np.dtype(adapted.dtype), np.integer) else np.float32)
+    named = _answers(rows, adapted) if labels is None else _classes(labels, adapted.class_names, data)
     return [_example(row, label) for row, label in zip(rows, named, strict=True)]
+
+
+def _classes(labels: np.ndarray, class_names: Sequence[str], data: Path) -> list[str]:
+    """Labels as the names of classes.
+
+    Where a label is no class, neither model is ever right, so that nothing a
+    candidate does would count as a loss.
+    """
+    if labels.dtype == np.bool_ or (
+        np.issubdtype(labels.dtype, np.floating) and np.all(np.mod(labels, 1) == 0)
+    ):
+        labels = labels.astype(np.int64)
+    named = [str(label) for label in labels.tolist()]
+    unknown = sorted(set(named) - set(class_names))
+    if unknown:
+        raise DataError(
+            f"y has the label {unknown[0]!r}; expected {class_names[0]} to {class_names[-1]}",
+            place=str(data),
+            remedy="Give as y the place of the right class in the scores, counted from 0; or leave y out.",
+        )
+    return named
 
 
 def _arrays(data: Path) -> tuple[np.ndarray, np.ndarray | None]:
     try:
         loaded: Any = np.load(data, allow_pickle=False)
         rows, labels = (loaded, None) if isinstance(loaded, np.ndarray) else (loaded["x"], loaded.get("y"))
-    except (OSError, ValueError, KeyError) as error:
+    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
         raise DataError(
             f"The data cannot be read: {error}",
             place=str(data),
@@ -193,6 +243,8 @@ def _answers(rows: np.ndarray, adapted: foreign.Adapted) -> list[str]:
         np.argmax(loaded.core(tf.constant(rows[at : at + 64].astype(adapted.dtype))).numpy(), axis=1)
         for at in range(0, len(rows), 64)
     ]
+    if not tops:
+        return []
     return [adapted.class_names[top] for top in np.concatenate(tops)]
 
 

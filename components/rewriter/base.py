@@ -40,7 +40,9 @@ Core = Callable[[tf.Tensor], tf.Tensor]
 
 CORE_INPUT = "inputs"
 CALIBRATION_EXAMPLES = 256
-_CALIBRATION_POOL = 2048
+_CALIBRATION_FILES = 64
+"""Of more files, so many stand for all: a split for training may be large."""
+
 # Quantizers keep all activations of a batch.
 _CALIBRATION_BATCH = 8
 LABELS_FILE = "labels.txt"
@@ -164,9 +166,12 @@ class TrainedModel:
         """
         if self._calibration is None:
             raise CannotRun("there are no examples to calibrate on")
-        pool = examples.read_split(self._calibration.examples_uri, self._calibration.split, _CALIBRATION_POOL)
-        step = max(1, len(pool) // CALIBRATION_EXAMPLES)
-        chosen = pool[::step][:CALIBRATION_EXAMPLES]
+        chosen, _ = examples.read_spread(
+            self._calibration.examples_uri,
+            self._calibration.split,
+            CALIBRATION_EXAMPLES,
+            max_files=_CALIBRATION_FILES,
+        )
         first, _ = next(iter(self.contract.signatures.values()))
         function = getattr(getattr(self._loaded, self.contract.preprocessing), first)
         starts = range(0, len(chosen), _CALIBRATION_BATCH)

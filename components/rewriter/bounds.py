@@ -46,9 +46,11 @@ def examples_needed(max_drop: float, confidence: float) -> int:
     return math.ceil(math.log1p(-confidence) / math.log1p(-max_drop / 100.0))
 
 
-def mean_upper_bound(mean: float, error: float, confidence: float) -> float:
-    """Upper bound of a mean by its standard error, by the normal approximation."""
-    return mean + float(stats.norm.ppf(confidence)) * error
+def mean_upper_bound(mean: float, error: float, examples: int, confidence: float) -> float:
+    """Upper bound of a mean by its standard error: Student's, which is infinite for one example."""
+    if examples < 2:
+        return math.inf
+    return mean + float(stats.t.ppf(confidence, examples - 1)) * error
 
 
 def median_upper_bound(ratios: Sequence[float], confidence: float) -> float:
@@ -56,6 +58,11 @@ def median_upper_bound(ratios: Sequence[float], confidence: float) -> float:
     ordered = sorted(ratios)
     rank = int(stats.binom.ppf(confidence, len(ordered), 0.5)) + 1
     return ordered[rank - 1] if rank <= len(ordered) else float("inf")
+
+
+def rounds_needed(confidence: float) -> int:
+    """How many rounds bound the median at all: of n, the largest is above it with probability 1 - 2 ** -n."""
+    return math.ceil(-math.log2(1.0 - confidence))
 
 
 def median_lower_bound(ratios: Sequence[float], confidence: float) -> float:

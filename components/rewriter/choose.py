@@ -221,7 +221,9 @@ def _bound(figures: Figures, policy: Policy) -> float:
     """Upper bound of what is lost: points of accuracy, or percent of a regression's error."""
     if figures.errors is None:
         return drop_upper_bound(figures.newly_wrong, figures.newly_right, figures.examples, policy.confidence)
-    return mean_upper_bound(figures.errors.rise, figures.errors.rise_error, policy.confidence)
+    return mean_upper_bound(
+        figures.errors.rise, figures.errors.rise_error, figures.examples, policy.confidence
+    )
 
 
 def _fault(figures: Figures, policy: Policy, bound: float, slices: Sequence[SliceVerdict]) -> str:
@@ -230,7 +232,7 @@ def _fault(figures: Figures, policy: Policy, bound: float, slices: Sequence[Slic
         return "its scores are not all finite numbers"
     if figures.batch_shift > MAX_BATCH_SHIFT:
         return f"its answers depend on what else is in the batch (by up to {figures.batch_shift:.3f})"
-    if bound > policy.max_drop:
+    if bound > policy.max_drop or _too_few_numbers(figures, policy):
         return _too_much_drop(figures, policy, bound)
     for item, verdict in zip(figures.slices, slices, strict=True):
         if _slice_fails(item, verdict, policy):
@@ -239,6 +241,16 @@ def _fault(figures: Figures, policy: Policy, bound: float, slices: Sequence[Slic
                 f"{policy.max_slice_drop:g} ({item.newly_wrong} of {item.examples} examples became wrong)"
             )
     return ""
+
+
+def _too_few_numbers(figures: Figures, policy: Policy) -> bool:
+    """Whether a regression has fewer examples than a classification would need.
+
+    A mean's standard error is that of the errors that were met: it knows
+    nothing of those that few examples have, and that may be a thousand times as large.
+    """
+    needed = examples_needed(policy.max_drop, policy.confidence)
+    return figures.errors is not None and figures.examples < needed
 
 
 def _judge_slice(item: SliceFigures, policy: Policy) -> SliceVerdict:
@@ -256,12 +268,19 @@ def _slice_fails(item: SliceFigures, verdict: SliceVerdict, policy: Policy) -> b
 
 
 def _too_much_drop(figures: Figures, policy: Policy, bound: float) -> str:
+    needed = examples_needed(policy.max_drop, policy.confidence)
+    if policy.max_drop <= 0:
+        return "no number of examples shows that nothing at all is lost: rewrite.max_drop must be above 0"
+    if _too_few_numbers(figures, policy):
+        return (
+            f"{figures.examples} examples are too few to bound the growth of its error by "
+            f"{policy.max_drop:g} % ({needed} needed): enlarge the validation split or rewrite.max_drop"
+        )
     if figures.errors is not None:
         return (
             f"its mean absolute error may be up to {bound:.2f} % larger, over {policy.max_drop:g} % "
             f"(measured: {figures.errors.rise:+.2f} %)"
         )
-    needed = examples_needed(policy.max_drop, policy.confidence)
     if figures.newly_wrong == 0 or figures.examples < needed:
         return (
             f"{figures.examples} examples are too few to bound the drop by {policy.max_drop:g} points "
@@ -332,7 +351,7 @@ def choose(
         return policy.fixed, "set by rewrite.fixed"
     qualified = [verdict for verdict in verdicts if verdict.qualified]
     if not qualified:
-        advice = _advice(verdicts, policy)
+        advice = _advice(verdicts, policy) + _why_not_fixed(verdicts, policy.fixed)
         return catalogue.IDENTITY, f"no candidate qualified, so the original goes on{advice}"
     equal = _equals(qualified, policy, run_off or {})
     least = min(_size(verdict) for verdict in equal)
@@ -340,7 +359,16 @@ def choose(
     best = min(small, key=lambda verdict: catalogue.rank(verdict.name))
     others = [verdict.name for verdict in equal if verdict is not best]
     beside = f"; as good as {', '.join(others)}, and smaller or simpler" if others else ""
+    beside += _why_not_fixed(verdicts, policy.fixed)
     return best.name, f"best {policy.objective} of {len(qualified)} qualified: {best.reason}{beside}"
+
+
+def _why_not_fixed(verdicts: Sequence[Verdict], name: str) -> str:
+    """Why what was set does not go on; empty where nothing was set."""
+    if not name:
+        return ""
+    reason = next((verdict.reason for verdict in verdicts if verdict.name == name), "it was not tried")
+    return f"; not {name}, which rewrite.fixed names: {reason}"
 
 
 def _equals(
@@ -367,10 +395,12 @@ def _size(verdict: Verdict) -> int:
 def _advice(verdicts: Sequence[Verdict], policy: Policy) -> str:
     """What to do where there were too few examples for any candidate at all."""
     judged = [verdict.figures for verdict in verdicts if verdict.figures]
-    counts = {figures.examples for figures in judged if figures.errors is None}
+    counts = {figures.examples for figures in judged}
     needed = examples_needed(policy.max_drop, policy.confidence)
     if not counts or max(counts) >= needed:
         return ""
+    if policy.max_drop <= 0:
+        return ": no number of examples bounds a drop by 0 points. Widen rewrite.max_drop"
     return (
         f": {max(counts)} validation examples cannot bound a drop by {policy.max_drop:g} points; "
         f"{needed} could. Enlarge data.splits.validation, or widen rewrite.max_drop"

@@ -39,7 +39,7 @@ class Executor(base_executor.BaseExecutor):
                 label=exec_properties["label"],
                 slices=json.loads(exec_properties["slices"]),
                 contract=exec_properties["contract"],
-                candidates=[] if settings["candidates"] == "auto" else settings["candidates"],
+                candidates=None if settings["candidates"] == "auto" else settings["candidates"],
                 target=settings["target"],
                 policy=Policy.from_json(exec_properties["rewrite"]),
                 max_examples=settings["max_examples"],

@@ -50,9 +50,18 @@ class Adapted:
 
 
 def is_ours(folder: Path) -> bool:
-    """Whether a SavedModel has the functions that our exports have."""
-    loaded = tf.saved_model.load(str(folder))
+    """Whether a SavedModel has the functions that our exports have.
+
+    Raises:
+        ServableError: it does not load.
+    """
+    loaded = _load(folder)
     return all(hasattr(loaded, name) for name in (_CORE, _CLASSES, _BEFORE))
+
+
+def has_classes(folder: Path) -> bool:
+    """Whether an export of ours answers classes; a regression answers numbers."""
+    return bool(len(_load(folder).class_names()))
 
 
 def signatures_of(folder: Path) -> list[str]:
@@ -121,9 +130,9 @@ def adapt(folder: Path, signature: str, target: Path, class_names: Sequence[str]
 def _load(folder: Path) -> Any:
     try:
         return tf.saved_model.load(str(folder))
-    except (OSError, ValueError, tf.errors.OpError) as error:
+    except (OSError, ValueError, RuntimeError, tf.errors.OpError) as error:
         raise ServableError(
-            f"There is no SavedModel that loads: {str(error).splitlines()[0]}",
+            f"There is no SavedModel that loads: {(str(error).splitlines() or [''])[0]}",
             place=str(folder),
             remedy="Name the folder that holds saved_model.pb.",
         ) from error
@@ -167,5 +176,12 @@ def _count(function: Any, output: str, folder: Path) -> int:
     if shape.rank != 2 or shape[1] is None:
         raise ServableError(
             f"The output {output!r} has the shape {shape}; expected (batch, classes)", place=str(folder)
+        )
+    if shape[1] < 2:
+        # Of one column the top class is always the same, whatever a candidate answers.
+        raise ServableError(
+            f"The output {output!r} has one column; expected a score for each of two classes or more",
+            place=str(folder),
+            remedy="Export a signature that gives both probabilities, as tf.concat([1 - p, p], 1).",
         )
     return int(shape[1])

@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from components.rewriter.bounds import median_lower_bound, median_upper_bound
+from components.errors import DataError
+from components.rewriter.bounds import median_lower_bound, median_upper_bound, rounds_needed
 from components.rewriter.choose import SAME_WITHIN, ErrorFigures, Figures, SliceFigures
 from components.serving import examples, runtimes
 from components.serving.runtimes import Runtime
@@ -112,6 +113,9 @@ def quality(
         # Another number of classes agrees with nothing.
         scores = np.full_like(original, np.nan)
     labels = examples.label_ids(examples.labels_of(asked.records, asked.label), class_names)
+    if (labels < 0).all():
+        # Neither model is ever right then, and no candidate could lose anything.
+        raise DataError(f"No example's {asked.label!r} is a class of the model")
     top, top_original = _top(scores), original.argmax(axis=1)
     right, right_original = top == labels, top_original == labels
     shift = np.abs(scores - original)
@@ -159,7 +163,7 @@ def number_quality(values: np.ndarray, original: np.ndarray, asked: Questions) -
         "errors": ErrorFigures(
             mean_absolute=float(np.nan_to_num(error, nan=1e9, posinf=1e9).mean()),
             rise=float(rises.mean()),
-            rise_error=float(rises.std() / np.sqrt(len(rises))),
+            rise_error=float(rises.std() / np.sqrt(max(len(rises) - 1, 1))),
         ),
     }
 
@@ -213,7 +217,11 @@ def _interleaved(
     rounds: int,
     confidence: float,
 ) -> _Times:
-    """Takes so many rounds; after 7 no more where these leave no doubt, or once 6 s have passed."""
+    """Takes so many rounds; after 7 no more where these leave no doubt, or once 6 s have passed.
+
+    So many as can bound the median at that confidence are taken however long they last.
+    """
+    least = max(_MIN_ROUNDS, rounds_needed(confidence))
     starts = range(len(records) - batch + 1)
     calls = max(2, _CALLS_PER_ROUND // batch)
 
@@ -228,7 +236,7 @@ def _interleaved(
     for number in range(rounds):
         if number == _MIN_ROUNDS and (candidate is original or _no_doubt(times.ratios, confidence)):
             break
-        if number >= _MIN_ROUNDS and time.perf_counter() - began > _SECONDS:
+        if number >= least and time.perf_counter() - began > _SECONDS:
             break
         pair = [candidate, original] if number % 2 else [original, candidate]
         taken = {id(runtime): timed(runtime, number) for runtime in dict.fromkeys(pair)}

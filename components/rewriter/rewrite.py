@@ -17,6 +17,7 @@ from components.rewriter import catalogue, measure, worker
 from components.rewriter.catalogue import IDENTITY, Target
 from components.rewriter.choose import Figures, Policy, Verdict, choose, contenders, judge
 from components.serving.servable import MANIFEST, VERSION_FOLDER, version_folder
+from components.serving.spread import spread
 
 KEPT_FOLDER = "candidates"
 _BUILDS_AT_A_TIME = 2
@@ -35,10 +36,10 @@ class Job:
         label: label feature.
         slices: features whose values make slices.
         contract: JSON of `base.Contract`.
-        candidates: technique names; empty for what pays by the catalogue.
+        candidates: technique names, none of which may be wanted; None for what pays by the catalogue.
         target: what is to load the chosen one.
         policy: the gate.
-        max_examples: at most so many examples are judged.
+        max_examples: at most so many examples are judged, spread over the split.
         limits: of each build and each judgement.
         keep: so many of the best candidates are kept in the report.
         scratch: an empty folder for candidates.
@@ -51,7 +52,7 @@ class Job:
     label: str
     slices: Sequence[str]
     contract: str
-    candidates: Sequence[str]
+    candidates: Sequence[str] | None
     target: Target
     policy: Policy
     max_examples: int
@@ -78,7 +79,8 @@ def rewrite(job: Job) -> Outcome:
     Raises:
         ServableError: the original itself cannot be taken apart or judged.
     """
-    names = [name for name in _wanted(job) if name != IDENTITY]
+    # Each once: two builds of one name would be in each other's way.
+    names = [name for name in dict.fromkeys(_wanted(job)) if name != IDENTITY]
     with ThreadPoolExecutor(_BUILDS_AT_A_TIME) as pool:
         # The original first: the others are judged beside it.
         built = dict(
@@ -99,7 +101,9 @@ def rewrite(job: Job) -> Outcome:
 
 
 def _wanted(job: Job) -> Sequence[str]:
-    return job.candidates or catalogue.automatic(job.target, job.policy.objective)
+    if job.candidates is None:
+        return catalogue.automatic(job.target, job.policy.objective)
+    return job.candidates
 
 
 def _for_target(job: Job, chosen: str, reason: str) -> str:
@@ -114,10 +118,10 @@ def _for_target(job: Job, chosen: str, reason: str) -> str:
 
 def _left_out(job: Job, tried: Sequence[str]) -> list[Verdict]:
     """Techniques of this target that were not asked for, so that none is silently absent."""
-    if job.candidates:
-        why = "not among rewrite.candidates"
-    else:
+    if job.candidates is None:
         why = f"auto leaves it out: it seldom pays for {job.policy.objective}"
+    else:
+        why = "not among rewrite.candidates"
     return [
         Verdict(name, False, why, state="left_out")
         for name in catalogue.techniques_for(job.target)
@@ -219,6 +223,7 @@ def write_report(job: Job, outcome: Outcome, report_uri: str) -> None:
         "max_slice_drop": job.policy.max_slice_drop,
         "confidence": job.policy.confidence,
         "split": job.split,
+        "judged_of": int((job.scratch / outcome.chosen / worker.OF_FILE).read_text()),
         "candidates": [verdict.to_json() for verdict in outcome.verdicts],
     }
     Path(report_uri, "candidates.json").write_text(json.dumps(report, indent=1))
@@ -231,8 +236,16 @@ def write_report(job: Job, outcome: Outcome, report_uri: str) -> None:
 
 
 def read_judged(report_uri: str) -> np.ndarray:
-    """The chosen candidate's scores on the judged split, in file order: (N, C) float32."""
+    """The chosen candidate's scores of the judged examples, in file order: (N, C) float32."""
     return np.asarray(np.load(Path(report_uri, "judged.npy"), allow_pickle=False))
+
+
+def read_places(report_uri: str) -> list[int]:
+    """Where in the split the judged examples are: (N,)."""
+    count = len(read_judged(report_uri))
+    report = json.loads(Path(report_uri, "candidates.json").read_text())
+    # Earlier reports do not say: they have judged the first ones.
+    return spread(report.get("judged_of", count), count)
 
 
 def read_tolerance(report_uri: str) -> float:

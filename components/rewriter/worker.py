@@ -9,6 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+import tensorflow as tf
+
 from components.rewriter import measure
 from components.rewriter.base import Calibration, CannotRun, Contract, TrainedModel
 from components.rewriter.techniques import BUILDS
@@ -17,7 +19,10 @@ from components.serving.servable import version_folder
 
 FIGURES_FILE = "figures.json"
 SCORES_FILE = "scores.npy"
+OF_FILE = "judged_of.txt"
 CANNOT_RUN_FILE = "cannot_run.txt"
+ASKED_FILE = "asked.tfrecord"
+"""Beside the candidates: the judged examples, which the first to judge has taken from the split."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +40,7 @@ class Task:
         calibration_split: the split to calibrate on; empty for none.
         label: label feature.
         slices: features whose values make slices.
-        max_examples: at most so many examples are judged.
+        max_examples: at most so many examples are judged, spread over the split.
         rounds: of timing, at most.
         confidence: with which fewer rounds must leave no doubt.
     """
@@ -94,7 +99,7 @@ class RunOff:
 
 def run_off(task: RunOff) -> None:
     """Writes each contender's time in each round."""
-    records = examples.read_split(task.examples_uri, task.split, task.max_examples)
+    records, _ = _asked(task.result.with_name(ASKED_FILE), task)
     uris = {name: str(folder) for name, folder in task.folders.items()}
     times = measure.run_off(uris, records, task.batch, confidence=task.confidence)
     task.result.write_text(json.dumps(times))
@@ -108,10 +113,29 @@ def _keep_temporary_files(folder: Path) -> None:
 
 def judge(task: Task) -> None:
     """Writes the candidate's figures and its scores: (N, C) float32, in file order."""
-    records = examples.read_split(task.examples_uri, task.split, task.max_examples)
+    records, of = _asked(task.original.with_name(ASKED_FILE), task)
     asked = measure.Questions(records, task.label, task.slices)
     figures, scores = measure.measure(
         str(task.folder), str(task.original), asked, task.rounds, task.confidence
     )
     measure.write_scores(task.folder / SCORES_FILE, scores)
+    (task.folder / OF_FILE).write_text(str(of))
     (task.folder / FIGURES_FILE).write_text(json.dumps(asdict(figures)))
+
+
+def _asked(kept: Path, task: Task | RunOff) -> tuple[list[bytes], int]:
+    """The examples to judge on, spread over the split, and of how many they were taken.
+
+    The split is read for that once, and not again by every candidate's process.
+    """
+    said = kept.with_suffix(".of")
+    if kept.exists():
+        return list(tf.data.TFRecordDataset(str(kept)).as_numpy_iterator()), int(said.read_text())
+    records, of = examples.read_spread(task.examples_uri, task.split, task.max_examples)
+    said.write_text(str(of))
+    unfinished = kept.with_name(f"{os.getpid()}.{kept.name}")
+    with tf.io.TFRecordWriter(str(unfinished)) as writer:
+        for record in records:
+            writer.write(record)
+    unfinished.replace(kept)
+    return records, of

@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from components.errors import DataError
 from components.serving.servable import Servable, Signature
+from components.serving.spread import spread
 
 
 def read_split(uri: str, split: str, limit: int | None = None) -> list[bytes]:
@@ -18,11 +19,60 @@ def read_split(uri: str, split: str, limit: int | None = None) -> list[bytes]:
     Raises:
         DataError: the split has no files.
     """
+    dataset = _dataset(_files(uri, split))
+    return list((dataset if limit is None else dataset.take(limit)).as_numpy_iterator())
+
+
+def read_at(uri: str, split: str, places: Sequence[int]) -> list[bytes]:
+    """The serialized Examples at these places of a split, which rise.
+
+    Raises:
+        DataError: the split has no files.
+    """
+    return _at(_dataset(_files(uri, split)), places)
+
+
+def read_spread(uri: str, split: str, count: int, *, max_files: int | None = None) -> tuple[list[bytes], int]:
+    """Serialized Examples evenly apart, in file order, and of how many they were taken.
+
+    It reads the split twice: what it has is nowhere written.
+
+    Args:
+        uri: the artifact's folder.
+        split: the split.
+        count: at most so many.
+        max_files: of more files, so many evenly apart stand for all.
+
+    Raises:
+        DataError: the split has no files.
+    """
+    files = _files(uri, split)
+    if max_files is not None:
+        files = [files[place] for place in spread(len(files), max_files)]
+    total = sum(1 for _ in _dataset(files))
+    return _at(_dataset(files), spread(total, count)), total
+
+
+def _files(uri: str, split: str) -> list[str]:
     files = sorted(str(path) for path in Path(uri, f"Split-{split}").glob("*"))
     if not files:
         raise DataError(f"The split {split!r} has no files", place=uri, remedy="Run ExampleGen again.")
-    dataset = tf.data.TFRecordDataset(files, compression_type="GZIP")
-    return list((dataset if limit is None else dataset.take(limit)).as_numpy_iterator())
+    return files
+
+
+def _dataset(files: Sequence[str]) -> tf.data.Dataset:
+    return tf.data.TFRecordDataset(files, compression_type="GZIP")
+
+
+def _at(dataset: tf.data.Dataset, places: Sequence[int]) -> list[bytes]:
+    wanted = iter([*places, -1])
+    place = next(wanted)
+    found: list[bytes] = []
+    for number, record in enumerate(dataset.take(places[-1] + 1 if places else 0).as_numpy_iterator()):
+        if number == place:
+            found.append(record)
+            place = next(wanted)
+    return found
 
 
 def labels_of(records: Sequence[bytes], feature: str) -> list[str]:

@@ -11,7 +11,7 @@ CONFIG_FILE = "config.pbtxt"
 MAX_BATCH = 64
 
 Tensors = Mapping[str, tuple[str, Sequence[int]]]
-"""Name -> data type and shape without the batch; -1 for any size."""
+"""Name -> data type and shape without the batch; -1 for any size, empty for a number."""
 
 _TYPES = {"float32": "TYPE_FP32", "float16": "TYPE_FP16", "int32": "TYPE_INT32", "int64": "TYPE_INT64"}
 
@@ -35,6 +35,12 @@ def config(*, backend: str, inputs: Tensors, outputs: Tensors) -> str:
 
 def _tensors(kind: str, tensors: Tensors) -> list[str]:
     return [
-        f'{kind} [ {{ name: "{name}" data_type: {_TYPES[dtype]} dims: [ {", ".join(map(str, shape))} ] }} ]'
+        f'{kind} [ {{ name: "{name}" data_type: {_TYPES[dtype]} {_dims(shape)} }} ]'
         for name, (dtype, shape) in tensors.items()
     ]
+
+
+def _dims(shape: Sequence[int]) -> str:
+    if not shape:  # Triton takes no empty dims
+        return "dims: [ 1 ] reshape: { shape: [ ] }"
+    return f"dims: [ {', '.join(map(str, shape))} ]"

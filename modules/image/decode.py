@@ -40,7 +40,7 @@ def decode_image(encoded: tf.Tensor, *, height: int, width: int, channels: int) 
     Raises:
         tf.errors.InvalidArgumentError: the bytes are no image.
     """
-    if channels == 4:  # of which there are no JPEGs
+    if channels == 4:  # as which no JPEG can be decoded in part
         return _resized(_whole(encoded, channels), height, width)
     shrink = _shrink(encoded, height, width)
     decode = partial(_whole, encoded, channels)
@@ -51,8 +51,34 @@ def decode_image(encoded: tf.Tensor, *, height: int, width: int, channels: int) 
 
 
 def _whole(encoded: tf.Tensor, channels: int) -> tf.Tensor:
+    """All pixels of an image of any kind, uint8.
+
+    TensorFlow makes no transparency of JPEGs and GIFs and no grey of GIFs and
+    BMPs: these are decoded as RGB, and converted.
+    """
+    straight = partial(_decoded, encoded, channels)
+    if channels == 3:
+        return straight()
+    kind = tf.strings.substr(encoded, 0, 2)
+    lacking = tf.io.is_jpeg(encoded) if channels == 4 else tf.equal(kind, "BM")
+    return tf.cond(
+        tf.logical_or(lacking, tf.equal(kind, "GI")), partial(_from_colours, encoded, channels), straight
+    )
+
+
+def _decoded(encoded: tf.Tensor, channels: int) -> tf.Tensor:
     pixels = tf.io.decode_image(encoded, channels=channels, expand_animations=False)
     return tf.ensure_shape(pixels, (None, None, channels))
+
+
+def _from_colours(encoded: tf.Tensor, channels: int) -> tf.Tensor:
+    colours = _decoded(encoded, 3)
+    if channels == 1:
+        return tf.image.rgb_to_grayscale(colours)
+    opaque = tf.constant(255, tf.uint8)
+    return tf.ensure_shape(
+        tf.pad(colours, [[0, 0], [0, 0], [0, 1]], constant_values=opaque), (None, None, channels)
+    )
 
 
 def _reduced(encoded: tf.Tensor, channels: int, ratio: int) -> tf.Tensor:

@@ -101,7 +101,8 @@ class Parts:
         """An embedding of each index column, (B, width) each."""
         tables = [*self.tables, *(self.crosses if crosses else ())]
         return [
-            keras.layers.Embedding(size, width, name=f"{purpose}_{name}")(
+            # Keras takes no slash in a name, which a column's may have, such as km/h.
+            keras.layers.Embedding(size, width, name=f"{purpose}_{name}".replace("/", "_2f_"))(
                 keras.ops.cast(self._row[:, self._first + index], "int32")
             )
             for index, (name, size) in enumerate(tables)

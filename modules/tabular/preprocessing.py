@@ -40,7 +40,10 @@ def preprocessing_fn(inputs: dict[str, Any], custom_config: dict[str, Any]) -> d
     """
     hparams = TabularInputHparams.from_config(custom_config)
     layout = columns.layout({name: _dtype(value) for name, value in inputs.items()}, hparams)
-    dense = {name: _dense(inputs[name]) for name in {*layout.numeric, *layout.categorical}}
+    dense = {
+        **{name: _dense(inputs[name], text=False) for name in layout.numeric},
+        **{name: _dense(inputs[name], text=True) for name in layout.categorical},
+    }
     scores, buckets = _numbers([dense[name] for name in layout.numeric], hparams)
     categories = [_category(name, dense[name], hparams) for name in layout.categorical]
     parts = {**dense, **dict(zip(layout.numeric, buckets, strict=True))}
@@ -55,16 +58,18 @@ def _dtype(value: Any) -> str:
     return str(value.dtype.name)
 
 
-def _dense(value: Any) -> tf.Tensor:
-    """(B,) with a value for each row: NaN, or the word for a missing text."""
-    if not isinstance(value, tf.sparse.SparseTensor | tf.compat.v1.SparseTensor):
-        flat = tf.reshape(value, [-1])
-        return flat if flat.dtype == tf.string else tf.cast(flat, tf.float32)
-    if value.dtype == tf.string:
-        return _first(value, MISSING)
-    return _first(
-        tf.SparseTensor(value.indices, tf.cast(value.values, tf.float32), value.dense_shape), float("nan")
-    )
+def _dense(value: Any, *, text: bool) -> tf.Tensor:
+    """(B,) float64 with NaN where a number is missing, or (B,) string with the word for a missing text.
+
+    Whole numbers do not go by float32, which has seven digits: times and long
+    codes have more.
+    """
+    sparse = isinstance(value, tf.sparse.SparseTensor | tf.compat.v1.SparseTensor)
+    given = value.values if sparse else tf.reshape(value, [-1])
+    made = _as_text(given) if text else tf.cast(given, tf.float64)
+    if not sparse:
+        return made
+    return _first(tf.SparseTensor(value.indices, made, value.dense_shape), MISSING if text else float("nan"))
 
 
 def _first(value: tf.SparseTensor, default: str | float) -> tf.Tensor:
@@ -85,7 +90,7 @@ def _numbers(
     if not values:
         return [], []
     # A sum down a column rounds at every row: of longitudes float32 would lose the third digit.
-    table = _filled(tf.cast(tf.stack(values, axis=1), tf.float64))
+    table = _filled(tf.stack(values, axis=1))
     scores = tft.scale_to_z_score(table, elementwise=True)
     buckets = tft.bucketize(tf.cast(table, tf.float32), hparams.buckets, elementwise=True)
     return tf.unstack(scores, axis=1), tf.unstack(buckets, axis=1)
@@ -102,17 +107,22 @@ def _filled(table: tf.Tensor) -> tf.Tensor:
 
 
 def _as_text(value: tf.Tensor) -> tf.Tensor:
-    """Codes as texts: whole numbers without a fraction, and missing ones as the word for it."""
+    """Codes as texts: whole numbers without a fraction, and missing ones as the word for it.
+
+    Nine digits tell all numbers of float32 apart.
+    """
     if value.dtype == tf.string:
         return value
-    text = tf.strings.as_string(value, precision=6, shortest=True)
+    if value.dtype.is_integer:
+        return tf.strings.as_string(value)
+    text = tf.strings.as_string(value, precision=9, shortest=True)
     return tf.where(tf.math.is_nan(value), MISSING, text)
 
 
 def _category(name: str, value: tf.Tensor, hparams: TabularInputHparams) -> tf.Tensor:
     """Index into the column's vocabulary; what is not in it shares the index after the last."""
     return tft.compute_and_apply_vocabulary(
-        _as_text(value),
+        value,
         top_k=hparams.vocabulary_size,
         num_oov_buckets=1,
         vocab_filename=columns.vocabulary(name),
@@ -121,18 +131,20 @@ def _category(name: str, value: tf.Tensor, hparams: TabularInputHparams) -> tf.T
 
 def _cross(names: tuple[str, ...], parts: dict[str, tf.Tensor], hparams: TabularInputHparams) -> tf.Tensor:
     """Hash bucket of a combination: of buckets for numbers, of values for the others."""
-    texts = [_cross_part(parts[name]) for name in names]
+    texts = [_as_text(parts[name]) for name in names]
     return tf.strings.to_hash_bucket_fast(tf.strings.join(texts, separator="\x1f"), hparams.cross_buckets)
-
-
-def _cross_part(value: tf.Tensor) -> tf.Tensor:
-    return tf.strings.as_string(value) if value.dtype == tf.int64 else _as_text(value)
 
 
 def _label(value: Any, hparams: TabularInputHparams) -> dict[str, tf.Tensor]:
     flat = _flat(value)
-    text = flat if flat.dtype == tf.string else tf.strings.as_string(flat)
-    return {hparams.label_feature: class_ids(text)}
+    if flat.dtype.is_floating:
+        raise TrainingError(
+            f"The label {hparams.label_feature!r} holds numbers with a fraction; classes are texts or whole "
+            "numbers",
+            place="data.label, model.task",
+            remedy="Write the classes as such, or set model.task: regression.",
+        )
+    return {hparams.label_feature: class_ids(_as_text(flat))}
 
 
 def _target(value: Any, hparams: TabularInputHparams) -> dict[str, tf.Tensor]:

@@ -229,7 +229,7 @@ def _fitted(
     prepared: Mapping[str, Any] = {}
     if base_model:
         warm.load(model, base_model)
-    elif store is None or store.latest() is None:
+    elif not goes_on(store, train):
         start = Start(loaded.pairs, loaded.validation_pairs, sum(loaded.class_counts), session, store)
         prepared = task.prepare(model, start)
     report = transfer.fit(
@@ -246,6 +246,11 @@ def _fitted(
     )
     report = replace(report, choices={**report.choices, **prepared, "input": loaded.record})
     return Fitted(model, task, names, compression, store, report, session)
+
+
+def goes_on(store: CheckpointStore | None, train: TrainHparams) -> bool:
+    """Whether a checkpoint gives the model its first weights."""
+    return store is not None and train.checkpoint.resume and store.latest() is not None
 
 
 def _settled(session: Session, task: Task, names: Sequence[str], loaded: splits.Loaded) -> Session:

@@ -131,7 +131,13 @@ def _similarities(features: tf.Tensor) -> tf.Tensor:
 
 def _pooled_of(student: keras.Model) -> Callable[[tf.Tensor], tf.Tensor]:
     model = _feature_model(student, "the student")
-    return lambda features: model(features, training=True)
+
+    def pooled(features: tf.Tensor) -> tf.Tensor:
+        # The step's own call has moved the statistics of this batch already; what moves here is let go.
+        with keras.StatelessScope():
+            return model(features, training=True)
+
+    return pooled
 
 
 def _feature_model(model: keras.Model, who: str) -> keras.Model:

@@ -21,6 +21,8 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from modules.training.layer_calls import replaced
+
 # cuDNN's smallest epsilon.
 _MIN_EPSILON = 1.001e-5
 
@@ -54,20 +56,17 @@ def has_closed_form(layer: keras.Layer) -> bool:
 @contextlib.contextmanager
 def fused(model: keras.Model, *, enabled: bool = True) -> Iterator[int]:
     """Eligible layers use the fast forms inside; yields how many."""
-    changed = []
-    for layer in model._flatten_layers() if enabled else ():
-        if is_eligible(layer):
-            layer.call = _fused_call(layer, layer.call)
-        elif has_closed_form(layer):
-            layer.call = _closed_form_call(layer)
-        else:
-            continue
-        changed.append(layer)
-    try:
-        yield len(changed)
-    finally:
-        for layer in changed:
-            del layer.call
+    count = 0
+    with contextlib.ExitStack() as stack:
+        for layer in model._flatten_layers() if enabled else ():
+            if is_eligible(layer):
+                stack.enter_context(replaced(layer, _fused_call(layer, layer.call)))
+            elif has_closed_form(layer):
+                stack.enter_context(replaced(layer, _closed_form_call(layer)))
+            else:
+                continue
+            count += 1
+        yield count
 
 
 def _fused_call(layer: Any, original: Callable[..., tf.Tensor]) -> Callable[..., tf.Tensor]:

@@ -24,6 +24,7 @@ import tensorflow as tf
 from modules.errors import TrainingError
 from modules.hparams.train import QuantizeAwareHparams
 from modules.training.extensions import Extension
+from modules.training.layer_calls import replaced
 
 _KERNEL_NAMES = ("kernel", "depthwise_kernel", "pointwise_kernel")
 _LAYERS = (
@@ -123,16 +124,10 @@ class QuantizeAware:
     @contextlib.contextmanager
     def _around(self, model: keras.Model) -> Iterator[None]:
         """Layers of the model compute with rounded numbers inside."""
-        before = [layer.__dict__.get("call") for layer in self._layers]
-        for layer, span in zip(self._layers, self._ranges, strict=True):
-            layer.call = self._call(layer, layer.call, span)
-        try:
+        with contextlib.ExitStack() as stack:
+            for layer, span in zip(self._layers, self._ranges, strict=True):
+                stack.enter_context(replaced(layer, self._call(layer, layer.call, span)))
             yield
-        finally:
-            for layer, call in zip(self._layers, before, strict=True):
-                del layer.call
-                if call is not None:
-                    layer.call = call
 
     def _call(self, layer: Any, original: Callable[..., Any], span: tf.Variable) -> Callable[..., Any]:
         def call(inputs: tf.Tensor, *args: Any, **kwargs: Any) -> Any:

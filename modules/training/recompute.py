@@ -18,6 +18,8 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from modules.training.layer_calls import replaced
+
 
 @contextlib.contextmanager
 def recomputed(model: keras.Model, *, enabled: bool) -> Iterator[int]:
@@ -27,13 +29,10 @@ def recomputed(model: keras.Model, *, enabled: bool) -> Iterator[int]:
     random state) are left out: it would change twice.
     """
     layers = [layer for layer in model.layers if _is_eligible(layer)] if enabled else []
-    for layer in layers:
-        layer.call = _recomputing(layer.call)
-    try:
-        yield len(layers)
-    finally:
+    with contextlib.ExitStack() as stack:
         for layer in layers:
-            del layer.call
+            stack.enter_context(replaced(layer, _recomputing(layer.call)))
+        yield len(layers)
 
 
 def _is_eligible(layer: keras.Layer) -> bool:

@@ -141,7 +141,12 @@ class Keeper:
 
     def resume(self) -> dict[str, Any] | None:
         """Goes to where the latest checkpoint stands; returns the recorded choice of XLA, if any."""
-        if self._store is None or not self._checkpoint.resume:
+        if self._store is None:
+            return None
+        if not self._checkpoint.resume:
+            # Those of an earlier training have higher steps: they would be kept, and the new ones removed.
+            if self._session.is_chief:
+                self._store.clear()
             return None
         found = self._store.latest()
         if found is None:

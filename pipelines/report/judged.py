@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from components.serving.spread import spread
 from modules import contract
 from pipelines.lineage import record
 from pipelines.lineage.view import RunView
@@ -76,7 +77,8 @@ def read(view: RunView) -> Judged | None:
     candidates = Path(report.uri, "candidates.json")
     if not all(path.exists() for path in (scores_path, manifest, candidates)):
         return None
-    split = json.loads(candidates.read_text())["split"]
+    told = json.loads(candidates.read_text())
+    split = told["split"]
     folder = Path(examples.uri, f"Split-{split}")
     if not folder.is_dir():
         return None
@@ -86,7 +88,9 @@ def read(view: RunView) -> Judged | None:
     if scores.ndim != 2:
         return None  # a regression has no classes to confuse
     classes = list(json.loads(manifest.read_text())["class_names"])
-    return _judge(view, split, classes, scores, records.read(folder, len(scores)))
+    # Earlier reports do not say of how many: they have judged the first ones.
+    places = spread(told.get("judged_of", len(scores)), len(scores))
+    return _judge(view, split, classes, scores, records.read(folder, places))
 
 
 def _judge(

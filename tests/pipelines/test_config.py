@@ -143,6 +143,7 @@ def test_settings_and_hyperparameters_have_the_same_names() -> None:
     [
         ('rewrite.candidates=["floot16"]', "no technique 'floot16'. Did you mean 'float16'?"),
         ('rewrite.candidates=["tflite"]', "the target tf_serving does not load tflite; it loads frozen"),
+        ("rewrite.fixed=frozne", "fixed is 'frozne', which is not among the candidates: frozen, float16"),
     ],
 )
 def test_candidates_that_are_not_there_or_not_loaded(override: str, said: str) -> None:
@@ -175,3 +176,15 @@ def test_a_file_that_was_named_without_its_ending(tmp_path, monkeypatch) -> None
     monkeypatch.chdir(tmp_path)
     with pytest.raises(NotFoundError, match=r"Did you mean the file signs\.yaml\?"):
         config.load("signs")
+
+
+@pytest.mark.parametrize(
+    ("overrides", "said"),
+    [
+        (["model.family=text", "model.name=transformer", "model.lora={}", "train.prune={}"], "model.lora"),
+        (["model.family=tabular", "model.task=regression", "train.distill={teacher: a}"], "needs classes"),
+    ],
+)
+def test_what_cannot_be_compressed(overrides: list[str], said: str) -> None:
+    with pytest.raises(ConfigError, match=said):
+        config.from_mapping({"name": "e", "data": {"path": "a.csv"}}, overrides)

@@ -9,6 +9,7 @@ import pytest
 from pydantic import ValidationError
 
 from pipelines import inputs
+from pipelines.config import Experiment
 from pipelines.data_stages import Data
 from pipelines.errors import InputError
 
@@ -151,3 +152,39 @@ def test_what_every_record_must_have_goes_by_family() -> None:
 def test_encodings_that_do_not_exist_are_refused(resolve) -> None:
     with pytest.raises(ValidationError, match="is no encoding of texts"):
         resolve(path="a.csv", encoding="klingon")
+
+
+@pytest.fixture
+def photos(tmp_path) -> Path:
+    for name in ("a/1/cat/1.png", "a/1/dog/2.png", "b/1/cat/3.png"):
+        path = tmp_path / name
+        path.parent.mkdir(parents=True)
+        path.write_bytes(b"x")
+    return tmp_path
+
+
+def test_several_folders_of_images_are_not_taken_for_the_first(photos, resolve) -> None:
+    with pytest.raises(InputError, match="from one folder, or one list; the path names 2"):
+        resolve(path=f"{photos}/[ab]", format="images")
+
+
+def test_images_by_spans(photos, resolve) -> None:
+    with pytest.raises(InputError, match="Images are not read by spans"):
+        resolve(path=f"{photos}/a/{{SPAN}}", format="images")
+
+
+def test_what_is_needed_cannot_be_left_out() -> None:
+    for settings in ({"label": "x"}, {"splits": {"key": "x"}}):
+        with pytest.raises(ValidationError, match=r"data\.exclude leaves out 'x'"):
+            Data(path="a.csv", exclude=["x"], **settings)
+
+
+def test_a_delimiter_is_one_character() -> None:
+    with pytest.raises(ValidationError, match="one character"):
+        Data(path="a.csv", delimiter="||")
+
+
+def test_images_for_a_model_of_tables(photos, inputs_workspace) -> None:
+    settings = {"name": "e", "data": {"path": f"{photos}/a/1"}, "model": {"family": "tabular"}}
+    with pytest.raises(InputError, match=r"The data is images, and model\.family=tabular reads none"):
+        inputs.resolve(Experiment.model_validate(settings), inputs_workspace)

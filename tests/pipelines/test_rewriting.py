@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -9,8 +11,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from components.errors import DataError
 from pipelines import rewriting
-from pipelines.errors import ConfigError, InputError
+from pipelines.errors import ConfigError, HeadraceError, InputError
 
 SETTINGS: dict[str, Any] = {
     "candidates": "float16",
@@ -138,3 +141,128 @@ def test_an_output_that_is_there_is_not_written_over(tmp_path) -> None:
     (tmp_path / "file").write_text("mine")
     with pytest.raises(InputError, match="there already"):
         rewriting.new_folder(tmp_path)
+
+
+def _adapted(class_count: int = 3, dtype: str = "float32") -> Any:
+    from components.rewriter.foreign import Adapted
+
+    names = tuple(str(number) for number in range(class_count))
+    return Adapted(Path("model"), None, (4,), dtype, names)  # type: ignore[arg-type]
+
+
+def _labels_of(path: Path, **arrays: Any) -> list[str]:
+    from components.rewriter import anywhere
+    from components.serving import examples
+
+    np.savez(path, **arrays)
+    return examples.labels_of(anywhere._records_of(path, _adapted()), "label")
+
+
+@pytest.mark.parametrize("dtype", [np.int64, np.uint8, np.float32])
+def test_labels_are_places_of_classes_whatever_their_type(tmp_path, dtype) -> None:
+    found = _labels_of(tmp_path / "data.npz", x=np.zeros((3, 4)), y=np.array([2, 0, 1], dtype))
+    assert found == ["2", "0", "1"]
+
+
+@pytest.mark.parametrize("labels", [["cat", "dog", "owl"], [1, 2, 3], [0.5, 0.0, 1.0], [np.nan, 0.0, 1.0]])
+def test_labels_that_are_no_classes_are_refused(tmp_path, labels) -> None:
+    """Else neither model would ever be right, and every candidate would seem to lose nothing."""
+    with pytest.raises(DataError, match="expected 0 to 2"):
+        _labels_of(tmp_path / "data.npz", x=np.zeros((3, 4)), y=np.array(labels))
+
+
+def test_rows_are_stored_as_the_signature_takes_them(tmp_path) -> None:
+    from components.rewriter import anywhere
+
+    np.save(tmp_path / "x.npy", np.full((2, 4), 7, np.uint8))
+    np.savez(tmp_path / "data.npz", x=np.load(tmp_path / "x.npy"), y=np.array([0, 1]))
+    record, _ = anywhere._records_of(tmp_path / "data.npz", _adapted())
+    feature = tf.train.Example.FromString(record).features.feature["inputs"]
+    assert list(feature.float_list.value) == [7.0] * 4
+
+
+@pytest.mark.parametrize("content", [b"", b"PK\x03\x04 cut off"])
+def test_a_damaged_archive_is_the_users_error(tmp_path, content: bytes) -> None:
+    from components.rewriter import anywhere
+
+    (tmp_path / "data.npz").write_bytes(content)
+    with pytest.raises(DataError, match="The data cannot be read"):
+        anywhere._arrays(tmp_path / "data.npz")
+
+
+def test_a_damaged_model_is_the_users_error(tmp_path) -> None:
+    (tmp_path / "saved_model.pb").write_bytes(b"no model")
+    with pytest.raises(InputError, match="There is no SavedModel that loads"):
+        rewriting.run(asked(tmp_path, tmp_path), tmp_path, None)
+
+
+def test_a_model_of_one_column_is_refused(tmp_path) -> None:
+    """Its top class is always the same, so that nothing could be told of a candidate."""
+    from components.errors import ServableError
+    from components.rewriter import foreign
+
+    module = tf.Module()
+    module.weights = tf.Variable(tf.ones([4, 1]))
+    spec = [tf.TensorSpec([None, 4], tf.float32, "x")]
+    serve = tf.function(lambda x: {"p": tf.sigmoid(x @ module.weights)}, input_signature=spec)
+    tf.saved_model.save(module, str(tmp_path / "saved"), {"serving_default": serve})
+    with pytest.raises(ServableError, match="one column"):
+        foreign.adapt(tmp_path / "saved", "serving_default", tmp_path)
+
+
+@pytest.mark.parametrize("class_names", [["a", "b"], []])
+def test_an_export_of_ours_is_judged_as_what_it_is(tmp_path, class_names: list[str]) -> None:
+    """A regression by its numbers: it has no classes and no scores."""
+    import keras
+
+    from components.rewriter import anywhere
+    from modules import export
+
+    width = len(class_names)
+    layers = [
+        keras.Input((4,)),
+        keras.layers.Dense(width or 1),
+        *([] if width else [keras.layers.Reshape(())]),
+    ]
+    spec = {"x": tf.io.FixedLenFeature([4], tf.float32)}
+    folder = tmp_path / "saved"
+    signatures = {"serving_default": lambda raw: tf.io.parse_example(raw, spec)["x"]}
+    export.save(str(folder), keras.Sequential(layers), class_names, signatures)
+    contract = anywhere._own_contract(asked(folder, tmp_path), folder)
+    assert (contract.scores, contract.classes) == (("scores", "classes") if class_names else ("outputs", ""))
+
+
+@pytest.mark.parametrize("was_there", [False, True])
+def test_half_a_model_is_not_left_behind(tmp_path, monkeypatch, was_there: bool) -> None:
+    source, target = tmp_path / "source", tmp_path / "target"
+    source.mkdir()
+    for name in ("fingerprint.pb", "saved_model.pb"):
+        (source / name).write_text(name)
+    if was_there:
+        target.mkdir()
+
+    def copy(source: str, target: str) -> None:
+        if source.endswith("saved_model.pb"):
+            raise OSError(errno.ENOSPC, "No space left on device", target)
+        Path(target).write_bytes(b"whole")
+
+    real = shutil.copytree
+    monkeypatch.setattr(
+        shutil, "copytree", lambda *given, **options: real(*given, **options, copy_function=copy)
+    )
+    with pytest.raises(HeadraceError, match=r"cannot be written: .*No space left on device"):
+        rewriting._copy(source, target)
+    assert list(target.iterdir()) == [] if was_there else not target.exists()
+
+
+def test_records_without_the_label_are_the_users_error(tmp_path, make_example) -> None:
+    from components.rewriter import anywhere
+
+    good = make_example(label="a", x=1.0)
+    assert anywhere._with_labels([good], "label", tmp_path) == [good]
+    with pytest.raises(DataError, match="no feature 'lable'; it has label, x") as raised:
+        anywhere._with_labels([good], "lable", tmp_path)
+    assert "--label" in raised.value.remedy
+    with pytest.raises(DataError, match=r"no tf\.train\.Example") as raised:
+        anywhere._with_labels([good, b"\xff\xff"], "label", tmp_path)
+    assert raised.value.place.endswith("record 1")

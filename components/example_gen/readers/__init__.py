@@ -37,6 +37,9 @@ def column_kinds(request: Request) -> dict[str, str]:
         found = tables.merge(columnar.kinds(batches, source, request) for source in request.sources)
     else:
         return {}
+    if request.classes and found.get(request.label) == tables.FLOAT:
+        # A class is named as the data names it: 1.0 is no amount there.
+        found[request.label] = tables.STRING
     # A text that looks like a number is a text all the same.
     return {**found, **{rule.name: tables.STRING for rule in request.features if rule.kind in TEXTUAL}}
 

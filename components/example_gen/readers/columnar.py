@@ -48,14 +48,14 @@ def avro_batches(path: str, options: Mapping[str, str]) -> Iterator[tuple[pa.Rec
             for row in fastavro.reader(file):
                 rows.append(dict(row))
                 if len(rows) == BATCH_RECORDS:
-                    yield pa.RecordBatch.from_pylist(rows), []
+                    yield _from_rows(rows), []
                     rows = []
     except (ValueError, EOFError, OSError, KeyError, IndexError) as error:
         if rows:  # read before the damage
-            yield pa.RecordBatch.from_pylist(rows), []
+            yield _from_rows(rows), []
         raise _unreadable("Avro", path, error) from error
     if rows:
-        yield pa.RecordBatch.from_pylist(rows), []
+        yield _from_rows(rows), []
 
 
 def json_batches(path: str, options: Mapping[str, str]) -> Iterator[tuple[pa.RecordBatch, list[Fault]]]:
@@ -95,15 +95,27 @@ def _lines(path: str, encoding: str) -> Iterator[bytes]:
 def _json_object(line: bytes, encoding: str) -> dict[str, Any] | str:
     """The object of one line, or what is wrong with it."""
     try:
-        row = json.loads(line.decode(encoding).removeprefix("\ufeff"))
+        text = line.decode(encoding).removeprefix("\ufeff")
+        row = json.loads(text)
     except UnicodeDecodeError:
         return f"a line is no {encoding} text"
     except ValueError:
         return "a line is no JSON"
     if not isinstance(row, dict):
         return "a line should hold one JSON object"
+    if "\\u" in text and not _encodable(row):
+        return "a text holds half of a character (a surrogate without its other)"
     nested = sorted(name for name, value in row.items() if isinstance(value, dict))
     return f"the value of {nested[0]!r} is an object; expected a number, a text or a list" if nested else row
+
+
+def _encodable(row: dict[str, Any]) -> bool:
+    """JSON may name a surrogate alone, which is no text that can be written."""
+    try:
+        json.dumps(row, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _from_rows(rows: list[dict[str, Any]]) -> pa.RecordBatch:
@@ -175,7 +187,8 @@ def read(batches: Batches, source: Source, request: Request, kinds: tables.Kinds
         unread = {fault.number for fault in bad}
         records = tuple(item for item in found.records if item[0] not in unread)
         faults = tuple(fault for fault in found.faults if fault.number not in unread)
-        first += batch.num_rows
+        # Where every line is bad there is no column, and so no row either.
+        first = max(first + batch.num_rows, *(fault.number + 1 for fault in bad), 0)
         yield Batch(records, (*bad, *faults))
 
 

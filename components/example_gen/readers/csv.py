@@ -7,6 +7,7 @@ agree on: Arrow alone would take the types of a file's first block.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 
 import pyarrow as pa
 from pyarrow import csv
@@ -17,6 +18,9 @@ from components.example_gen.batch import Batch, Fault
 from components.example_gen.request import Request, Source
 
 _BLOCK_BYTES = 4 << 20
+_TAIL_BYTES = 256
+_COMPRESSED = (".gz", ".bz2", ".lz4", ".zst", ".br")
+"""Endings by which Arrow knows that a file is compressed."""
 
 
 def kinds(source: Source, request: Request) -> dict[str, str]:
@@ -93,9 +97,17 @@ def _batches(path: str, request: Request) -> Iterator[tuple[pa.RecordBatch, list
             ),
             convert_options=_convert_options(path, request),
         )
+        last = None
         for batch in reader:
             yield batch, list(bad)
             bad.clear()
+            last = batch if batch.num_rows else last
+        if last is not None and _left_open(path, last, options):
+            raise DataError(
+                "A CSV file ends inside a quoted cell: a quote was opened and never closed",
+                place=f"{path}, its last record",
+                remedy="Close the quote; what follows it has been read as one cell.",
+            )
         if bad:
             yield (
                 pa.RecordBatch.from_arrays(
@@ -105,6 +117,18 @@ def _batches(path: str, request: Request) -> Iterator[tuple[pa.RecordBatch, list
             )
     except (pa.ArrowInvalid, UnicodeDecodeError, OSError) as error:
         raise _unreadable(path, error) from error
+
+
+def _left_open(path: str, last: pa.RecordBatch, options: Mapping[str, str]) -> bool:
+    """Whether the last cell holds lines, so was quoted, and no quote closes it: Arrow takes the file's end
+    for that, and all records behind a stray quote with it."""
+    cell = last.column(last.num_columns - 1)[last.num_rows - 1].as_py() or b""
+    plain = '"'.encode(options.get("encoding", "utf-8")) == b'"' and not path.endswith(_COMPRESSED)
+    if not plain or not (b"\n" in cell or b"\r" in cell):
+        return False
+    with open(path, "rb") as file:
+        file.seek(max(Path(path).stat().st_size - _TAIL_BYTES, 0))
+        return not file.read().rstrip().endswith(b'"')
 
 
 def _convert_options(path: str, request: Request) -> csv.ConvertOptions:

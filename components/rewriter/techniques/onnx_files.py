@@ -51,15 +51,19 @@ def _rename(model: Any, old: str, new: str) -> None:
 
 def write(trained: TrainedModel, folder: Path, path: Path) -> None:
     """Lays out a version folder around an ONNX file."""
-    tensor = trained.core.inputs[0]
+    given, made = trained.core.inputs[0], trained.core.outputs[0]
     trained.write_tensor_model(folder, lambda target: _move(path, target), FILE)
-    shape = [-1 if size is None else int(size) for size in tensor.shape[1:]]
     text = config(
         backend="onnxruntime",
-        inputs={CORE_INPUT: (tensor.dtype.name, shape)},
-        outputs={trained.contract.scores: ("float32", [len(trained.class_names)])},
+        inputs={CORE_INPUT: (given.dtype.name, shape_of(given))},
+        outputs={trained.contract.scores: ("float32", shape_of(made))},
     )
     (folder / CONFIG_FILE).write_text(text)
+
+
+def shape_of(tensor: Any) -> list[int]:
+    """A tensor's shape as Triton wants it: without the batch, -1 for any size."""
+    return [-1 if size is None else int(size) for size in tensor.shape[1:]]
 
 
 def _move(source: Path, target: Path) -> None:

@@ -65,7 +65,7 @@ def _config(trained: TrainedModel) -> str:
     return config(
         backend="tensorrt",
         inputs={CORE_INPUT: (trained.core.inputs[0].dtype.name, _shape(trained))},
-        outputs={trained.contract.scores: ("float32", [len(trained.class_names)])},
+        outputs={trained.contract.scores: ("float32", onnx_files.shape_of(trained.core.outputs[0]))},
     )
 
 

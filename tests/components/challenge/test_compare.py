@@ -43,7 +43,7 @@ def test_numbers_are_compared_by_their_errors() -> None:
     unsure = Result("golden set", "all", 9, 1.0, 1.0, rise=0.0, rise_error=30.0)
     assert faults([fine], LIMITS) == []
     assert "on the golden set it is worse: it loses 16.7 to 23.3 percent" in faults([worse], LIMITS)[0]
-    assert "may lose up to 49.3 percent of error" in faults([unsure], LIMITS)[0]
+    assert "may lose up to 55.8 percent of error" in faults([unsure], LIMITS)[0]
 
 
 def test_a_slice_of_a_feature_that_no_example_has_is_named() -> None:

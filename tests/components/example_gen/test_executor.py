@@ -126,6 +126,16 @@ def test_a_column_of_another_name_is_answered_with_the_settings_that_name_it(ing
     assert "data.text" in caught.value.remedy
 
 
+def test_a_split_by_time_of_bad_records_alone_says_what_is_wrong_with_them(ingested, tmp_path) -> None:
+    path = tmp_path / "rows.csv"
+    path.write_text("at,topic\n1,a\n2,b\n")
+    plan = SplitPlan("time", SHARES, key="at")
+    asked = request([path], format="csv", features=(FeatureRule("label", "any"),), split=plan)
+    outcome, _ = ingested(asked)
+    with pytest.raises(DataError, match="column 'label' is missing; columns: at, topic"):
+        executor.check_bad(outcome, asked)
+
+
 def test_too_many_bad_records_fail_even_in_quarantine() -> None:
     outcome = Outcome({}, good=97, bad=3, first_bad=("headline", "place", "remedy"))
     executor.check_bad(outcome, request(on_bad_record="quarantine", max_bad_fraction=0.03))

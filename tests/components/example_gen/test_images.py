@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -30,7 +31,7 @@ def put(tmp_path, png):
 
 def listed(root: Path) -> list[tuple[str, str, str]]:
     sources, _ = list_images(root)
-    return [(Path(source.path).name, source.split, source.label) for source in sources]
+    return sorted((Path(source.path).name, source.split, source.label) for source in sources)
 
 
 def test_class_folders(put) -> None:
@@ -44,14 +45,32 @@ def test_class_folders(put) -> None:
 def test_split_folders_by_their_usual_names(put) -> None:
     root = put("train/cat/1.png", "val/cat/2.png", "test/dog/3.png")
     assert listed(root) == [
-        ("3.png", "test", "dog"),
         ("1.png", "train", "cat"),
         ("2.png", "validation", "cat"),
+        ("3.png", "test", "dog"),
     ]
 
 
 def test_a_class_that_is_called_like_a_split_is_a_class(put) -> None:
-    assert listed(put("test/1.png", "dog/2.png")) == [("2.png", "", "dog"), ("1.png", "", "test")]
+    assert listed(put("test/1.png", "dog/2.png")) == [("1.png", "", "test"), ("2.png", "", "dog")]
+
+
+def test_classes_are_mixed_and_the_order_is_that_of_names_alone(put, tmp_path_factory) -> None:
+    root = put(*(f"{label}/{number:03}.png" for label in ("cat", "dog") for number in range(100)))
+    order = [(source.label, Path(source.path).name) for source in list_images(root)[0]]
+    assert 30 < [label for label, _ in order[:100]].count("cat") < 70
+    copy = tmp_path_factory.mktemp("copy") / "data"
+    shutil.copytree(root, copy)
+    assert [(source.label, Path(source.path).name) for source in list_images(copy)[0]] == order
+
+
+def test_another_folder_beside_those_of_splits(put) -> None:
+    with pytest.raises(DataError, match="Beside folders of splits lies another: extra"):
+        list_images(put("train/cat/1.png", "test/cat/2.png", "extra/cat/3.png"))
+
+
+def test_a_class_that_is_called_train_is_a_class_where_no_other_is_called_so(put) -> None:
+    assert listed(put("train/1.png", "bus/2.png")) == [("1.png", "", "train"), ("2.png", "", "bus")]
 
 
 def test_a_list_of_files(put) -> None:
@@ -69,12 +88,20 @@ def test_a_list_of_files(put) -> None:
         ("file,label\n2.png,\n", "lacks file or label"),
         ("file,label\n../../etc/passwd,cat\n", "leads out of the data's folder"),
         ("file,label,split\n2.png,cat,holdout\n", "names the split 'holdout'"),
+        ("file,label,split\n2.png,cat,train\n2.png,cat,\n", "names no split, though others do"),
     ],
 )
 def test_lists_that_are_wrong(put, text: str, message: str) -> None:
     path = put("2.png") / "list.csv"
     path.write_text(text)
     with pytest.raises(DataError, match=message):
+        list_images(path)
+
+
+def test_a_list_in_another_encoding(put) -> None:
+    path = put("2.png") / "list.csv"
+    path.write_bytes("file,label\n2.png,chât\n".encode("latin-1"))
+    with pytest.raises(DataError, match="no CSV in UTF-8"):
         list_images(path)
 
 

@@ -52,7 +52,7 @@ def judged(servable, records) -> np.ndarray:
 @pytest.fixture
 def request_of(servable, examples_uri, tmp_path) -> Request:
     features = {"predict_image": "image"}
-    return Request(str(servable), str(examples_uri), "validation", COUNT, features, tmp_path)
+    return Request(str(servable), str(examples_uri), "validation", range(COUNT), features, tmp_path)
 
 
 @pytest.fixture(scope="module")

@@ -166,3 +166,22 @@ def test_a_fixed_candidate_goes_on_though_it_is_slow_but_never_though_it_is_bad(
     assert choose.choose([bad], fixed)[0] == "identity"
     unbuilt = choose.Verdict("frozen", False, "it could not be built: no", state="failed")
     assert choose.choose([unbuilt], fixed)[0] == "identity"
+
+
+def test_a_fixed_candidate_that_does_not_go_on_is_named_with_the_reason() -> None:
+    fixed = replace(POLICY, fixed="frozen")
+    bad, good = (
+        choose.judge(replace(GOOD, **change), fixed) for change in ({"finite": False}, {"name": "float16"})
+    )
+    name, reason = choose.choose([bad, good], fixed)
+    assert name == "float16"
+    assert reason.endswith("; not frozen, which rewrite.fixed names: its scores are not all finite numbers")
+    assert "not frozen, which rewrite.fixed names: it was not tried" in choose.choose([], fixed)[1]
+
+
+def test_that_nothing_at_all_is_lost_is_never_shown() -> None:
+    none = replace(POLICY, max_drop=0.0)
+    verdict = choose.judge(GOOD, none)
+    assert not verdict.qualified
+    assert verdict.reason.startswith("no number of examples shows")
+    assert choose.choose([verdict], none)[1].endswith("Widen rewrite.max_drop")

@@ -78,3 +78,15 @@ def test_a_run_off_ends_once_its_contenders_are_told_apart(
     monkeypatch.setattr(measure.runtimes, "load", fakes.__getitem__)
     times = measure.run_off({name: name for name in fakes}, RECORDS, 1)
     assert {name: len(taken) for name, taken in times.items()} == dict.fromkeys(fakes, rounds)
+
+
+@pytest.mark.parametrize(("confidence", "rounds"), [(0.95, FEW), (0.999, 10)])
+def test_slow_models_get_as_many_rounds_as_the_confidence_needs(
+    confidence: float, rounds: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With fewer, the bound is infinite, and no candidate could qualify."""
+    seconds = iter(range(0, 1000, 10))
+    monkeypatch.setattr(measure.time, "perf_counter", lambda: float(next(seconds)))
+    taken = measure._interleaved(Fake(0.96, 0.96), Fake(1.0), RECORDS, 1, ALL, confidence)
+    assert len(taken.ratios) == rounds
+    assert measure.median_upper_bound(taken.ratios, confidence) < 1.0

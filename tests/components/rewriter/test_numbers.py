@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from components.rewriter import bounds, measure
-from components.rewriter.choose import ErrorFigures, Figures, Policy, judge
+from components.rewriter.choose import ErrorFigures, Figures, Policy, choose, judge
 
 LABELS = [10.0, 20.0, 30.0, 40.0]
 
@@ -37,7 +37,7 @@ def test_errors_are_those_of_the_label_and_rises_are_relative(asked) -> None:
     assert found["errors"].mean_absolute == pytest.approx(1.1, rel=1e-5)
     rises = np.array([0.0, 0.0, 0.0, 40.0])
     assert found["errors"].rise == pytest.approx(rises.mean(), rel=1e-4)
-    assert found["errors"].rise_error == pytest.approx(rises.std() / 2, rel=1e-4)
+    assert found["errors"].rise_error == pytest.approx(rises.std(ddof=1) / 2, rel=1e-4)
     assert found["max_shift"] == pytest.approx(0.4 / np.std(LABELS), rel=1e-4)
     assert found["agreement"] == 0.75 and found["finite"]
 
@@ -52,7 +52,9 @@ def test_answers_that_are_no_numbers_are_seen(asked) -> None:
 
 
 def test_the_bound_is_one_sided_and_in_percent() -> None:
-    assert bounds.mean_upper_bound(1.0, 0.5, 0.95) == pytest.approx(1.0 + 1.6449 * 0.5, rel=1e-4)
+    assert bounds.mean_upper_bound(1.0, 0.5, 10**6, 0.95) == pytest.approx(1.0 + 1.6449 * 0.5, rel=1e-4)
+    assert bounds.mean_upper_bound(1.0, 0.5, 5, 0.95) == pytest.approx(1.0 + 2.1318 * 0.5, rel=1e-4)
+    assert bounds.mean_upper_bound(1.0, 0.0, 1, 0.95) == float("inf")
     good = judge(figures(ErrorFigures(2.0, 0.0, 0.0)), Policy("latency", 1.0, 0.95))
     assert (good.qualified, good.drop_bound) == (True, 0.0)
     bad = judge(figures(ErrorFigures(2.0, 0.5, 0.5)), Policy("latency", 1.0, 0.95))
@@ -63,3 +65,14 @@ def test_the_bound_is_one_sided_and_in_percent() -> None:
 def test_figures_survive_json() -> None:
     original = figures(ErrorFigures(2.0, 0.5, 0.5))
     assert Figures.from_json(json.dumps(asdict(original))) == original
+
+
+@pytest.mark.parametrize(("examples", "qualified"), [(1, False), (20, False), (298, False), (299, True)])
+def test_few_examples_bound_no_error(examples: int, qualified: bool) -> None:
+    """Of 20 examples, two candidates in three that are far off on one input in fifty would pass."""
+    policy = Policy("latency", 1.0, 0.95)
+    verdict = judge(figures(ErrorFigures(2.0, 0.0, 0.0), examples=examples), policy)
+    assert verdict.qualified is verdict.sound is qualified
+    if not qualified:
+        assert f"{examples} examples are too few" in verdict.reason
+        assert "299 could" in choose([verdict], policy)[1]

@@ -10,8 +10,8 @@ import pytest
 
 from components import subprocesses
 from components.errors import ServableError
-from components.rewriter import rewrite
-from components.rewriter.choose import Policy
+from components.rewriter import rewrite, worker
+from components.rewriter.choose import Policy, Verdict
 from components.serving import runtimes
 from components.subprocesses import Limits
 from tests.components.rewriter import wrong
@@ -94,3 +94,35 @@ def test_an_original_that_cannot_be_loaded_is_an_error(contract, examples_uri, t
 def test_a_candidate_that_goes_wrong_is_lost_alone(build, limits, reason) -> None:
     with pytest.raises(subprocesses.WorkerFailed, match=reason):
         subprocesses.run(wrong.GOES[build], None, limits=limits)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "tried"),
+    [(None, ["frozen", "float16"]), ([], []), (["float16", "identity", "float16"], ["float16"])],
+)
+def test_each_wanted_candidate_is_built_once(contract, tmp_path, monkeypatch, wanted, tried) -> None:
+    """None of them where none is wanted; what pays by the catalogue where nothing is said."""
+    built: list[str] = []
+
+    def build(job: rewrite.Job, name: str) -> Verdict:
+        built.append(name)
+        return Verdict(name, False, "not built here", state="failed")
+
+    monkeypatch.setattr(rewrite, "_build", build)
+    with pytest.raises(ServableError):
+        rewrite.rewrite(job("/nowhere", contract, "/nowhere", tmp_path, candidates=wanted))
+    assert [name for name in sorted(built) if name in ("frozen", "float16")] == sorted(tried)
+    assert len(built) == len(set(built))
+
+
+def test_judged_examples_are_spread_over_the_split(examples_uri, records, tmp_path) -> None:
+    """The first ones may be of a few classes: what was ruined in the others would not be seen."""
+    task = worker.RunOff({}, str(examples_uri), "validation", 20, 1, tmp_path / "times.json")
+    first = worker._asked(tmp_path / worker.ASKED_FILE, task)
+    assert first == (records[::3], 60)
+    assert worker._asked(tmp_path / worker.ASKED_FILE, task) == first
+    (tmp_path / "candidates.json").write_text(json.dumps({"judged_of": 60}))
+    np.save(tmp_path / "judged.npy", np.zeros((20, 3)))
+    assert rewrite.read_places(str(tmp_path)) == list(range(0, 60, 3))
+    (tmp_path / "candidates.json").write_text("{}")
+    assert rewrite.read_places(str(tmp_path)) == list(range(20))

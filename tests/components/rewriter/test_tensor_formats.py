@@ -129,7 +129,7 @@ def test_the_evaluator_and_the_infra_validator_take_it(pushed, examples_uri, rec
     scores = np.array([item["candidate_scores"].float_list.value[:3] for item in made], np.float32)
     np.testing.assert_allclose(scores, judged(pushed), atol=1e-6)
     request = Request(
-        str(pushed.servable), str(examples_uri), "validation", 8, {"predict_image": "image"}, tmp_path
+        str(pushed.servable), str(examples_uri), "validation", range(8), {"predict_image": "image"}, tmp_path
     )
     tolerance = rewrite.read_tolerance(str(pushed.report))
     expected = validate.Expected(judged(pushed), tolerance, pushed.target)
@@ -139,7 +139,7 @@ def test_the_evaluator_and_the_infra_validator_take_it(pushed, examples_uri, rec
 
 
 def test_a_target_that_does_not_load_it_is_refused(pushed, examples_uri, tmp_path) -> None:
-    request = Request(str(pushed.servable), str(examples_uri), "validation", 8, {}, tmp_path)
+    request = Request(str(pushed.servable), str(examples_uri), "validation", range(8), {}, tmp_path)
     expected = validate.Expected(judged(pushed), 1e-5, "tf_serving")
     (fault,) = validate.validate(request, expected, validate.Limits(120.0)).faults
     assert "the target tf_serving does not load it" in fault

@@ -73,6 +73,19 @@ def test_four_channels_come_from_png(png) -> None:
     np.testing.assert_allclose(decoded.numpy()[..., 3], 255.0, atol=1e-3)
 
 
+@pytest.mark.parametrize("kind", ["PNG", "JPEG", "GIF", "BMP"])
+@pytest.mark.parametrize("channels", [1, 3, 4])
+def test_every_kind_comes_in_every_number_of_channels(kind: str, channels: int) -> None:
+    buffer = io.BytesIO()
+    Image.new("RGB", (8, 8), (200, 10, 10)).save(buffer, format=kind)
+    encoded = tf.constant(buffer.getvalue())
+    size = {"height": 8, "width": 8, "channels": channels}
+    expected = {1: [66.5], 3: [200, 10, 10], 4: [200, 10, 10, 255]}[channels]
+    decoded = decode.decode_images(encoded[tf.newaxis], **size)[0]
+    for pixels in (decoded, decode.decode_part(encoded, (1, 2), area=0.5, **size)):
+        np.testing.assert_allclose(pixels[4, 4], expected, atol=2.0)
+
+
 def test_batches_are_decoded_alike_in_a_graph(png) -> None:
     encoded = [jpeg(300, 200), png(np.full((50, 40, 3), 7)), jpeg(16, 16)]
 

@@ -40,6 +40,12 @@ def test_every_model_gives_probabilities(name: str, layout: Layout) -> None:
     np.testing.assert_allclose(scores.sum(axis=1), 1.0, atol=1e-6)
 
 
+def test_columns_may_have_a_slash_in_their_names() -> None:
+    layout = Layout(("km/h",), ("kind/of",), (("km/h", "kind/of"),))
+    model = tabular_model.build(hparams("wide_and_deep"), layout, category_sizes=[3], class_count=2)
+    assert model(ROWS).shape == (2, 2)
+
+
 def test_the_wide_part_sees_crosses_and_the_mlp_does_not() -> None:
     moved = ROWS.copy()
     moved[:, 3] = 7

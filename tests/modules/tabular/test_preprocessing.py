@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from modules.errors import TrainingError
 from modules.hparams.tabular import TabularInputHparams
-from modules.tabular import columns
+from modules.tabular import columns, preprocessing
 from modules.tabular.preprocessing import preprocessing_fn
 
 CONFIG = {
@@ -104,3 +104,20 @@ def _check(found) -> None:
         texts = [f"{part}\x1f{kind}" for part, kind in zip(parts, kinds, strict=True)]
         assert list(table[:, column]) == list(tf.strings.to_hash_bucket_fast(texts, 50).numpy())
     assert sorted(label for _, label in found) == [0, 0, 0, 1]
+
+
+def test_long_codes_and_times_keep_all_their_digits() -> None:
+    numbers = tf.constant([[1_234_567], [1_234_568], [9_007_199_254_740_993]], tf.int64)
+    texts = [b"1234567", b"1234568", b"9007199254740993"]
+    sparse = tf.sparse.from_dense(numbers)
+    for value in (numbers, sparse):
+        assert list(preprocessing._dense(value, text=True).numpy()) == texts
+        assert list(preprocessing._dense(value, text=False).numpy()[:2]) == [1_234_567.0, 1_234_568.0]
+    codes = tf.constant([[1_234_567.0], [1.5], [float("nan")]])
+    assert list(preprocessing._dense(codes, text=True).numpy()) == [b"1234567", b"1.5", b"__missing__"]
+
+
+def test_classes_are_no_numbers_with_a_fraction() -> None:
+    hparams = TabularInputHparams.from_config(CONFIG)
+    with pytest.raises(TrainingError, match="numbers with a fraction; classes are texts or whole numbers"):
+        preprocessing._label(tf.constant([[1.0], [0.0]]), hparams)

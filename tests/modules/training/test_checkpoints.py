@@ -11,10 +11,12 @@ import pytest
 import tensorflow as tf
 
 from modules.errors import TrainingError
-from modules.training import checkpoints, identity
+from modules.hparams.train import CheckpointHparams
+from modules.training import checkpoints, classifier, identity
 from modules.training.checkpoints import Checkpoint, CheckpointStore, collect
 from modules.training.state import Standing
 from modules.training.steps import StepsResult
+from tests.modules.training import small
 from tests.modules.training.small import hparams
 
 SAME = {"model": "m", "data": "d"}
@@ -72,6 +74,17 @@ def test_a_checkpoint_that_does_not_fit_names_the_variable() -> None:
     with pytest.raises(TrainingError, match="it holds nothing"):
         checkpoints.assign({"model": [variable]}, {}, "step 1")
     np.testing.assert_array_equal(variable.numpy(), [1.0, 2.0])
+
+
+def test_a_training_that_begins_anew_leaves_nothing_of_an_earlier_one(tmp_path: Path) -> None:
+    """Its own steps are lower, so its checkpoints would be the ones that are removed."""
+    store = saved(tmp_path, 998, 999)
+    anew = CheckpointHparams(every_steps=2, every_minutes=0.0, resume=False)
+    assert classifier.goes_on(store, small.hparams())
+    assert not classifier.goes_on(store, small.hparams(checkpoint=anew))
+    small.fit(small.hparams(checkpoint=anew), store=store)
+    latest = store.latest()
+    assert latest is not None and latest.step == 8
 
 
 def test_a_failed_write_is_not_lost(tmp_path: Path) -> None:

@@ -77,6 +77,21 @@ def teacher(tmp_path_factory) -> Path:
     return folder
 
 
+def test_looking_at_features_moves_no_statistics_and_has_gradients() -> None:
+    inputs = keras.Input((4,))
+    x = keras.layers.Dense(3, use_bias=False)(inputs)
+    x = keras.layers.BatchNormalization(momentum=0.5)(x)
+    made = keras.Model(inputs, keras.layers.Flatten(name="pool")(x))
+    pooled = tf.function(distill._pooled_of(made), jit_compile=True)
+    images = tf.random.stateless_normal((8, 4), [1, 2])
+    before = [variable.numpy() for variable in made.non_trainable_variables]
+    with tf.GradientTape() as tape:
+        total = tf.reduce_sum(pooled(images) ** 2)
+    assert tape.gradient(total, made.layers[1].kernel.value) is not None
+    for variable, value in zip(made.non_trainable_variables, before, strict=True):
+        np.testing.assert_array_equal(variable.numpy(), value)
+
+
 @pytest.mark.parametrize("file", ["Format-Serving", "keras/model.keras"])
 def test_a_teachers_scores_come_in_the_students_order(teacher: Path, file: str) -> None:
     images, _ = small.data(5)

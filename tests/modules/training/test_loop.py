@@ -227,6 +227,15 @@ def test_recomputing_gives_the_same_gradients() -> None:
         np.testing.assert_allclose(one.numpy(), other.numpy(), atol=1e-6)
 
 
+def test_a_layer_that_is_fused_and_recomputed_is_called_as_before_in_the_end() -> None:
+    inputs = keras.Input((6, 6, 2))
+    x = keras.layers.LayerNormalization(name="norm")(inputs)
+    x = keras.layers.Dense(small.CLASSES, "softmax")(keras.layers.Flatten()(x))
+    made, report = fit(hparams(epochs=1, recompute=True), build=lambda: keras.Model(inputs, x))
+    assert report.epochs == 1
+    assert not [layer.name for layer in made.layers if "call" in layer.__dict__]
+
+
 def test_layers_that_keep_state_are_not_recomputed() -> None:
     made = small.model(norm=True, dropout=0.2)
     with recomputed(made, enabled=True) as count:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import fastavro
@@ -271,3 +272,63 @@ def test_integers_beyond_64_bits_are_floats_in_every_format(write, tmp_path) -> 
         assert faults == []
     huge = write(f'{{"a": {10**400}, "label": "x"}}\n{{"a": 7, "label": "y"}}\n', "b.jsonl")
     assert [row["a"] for row in read(huge, "jsonl")[0]] == [float("inf"), 7.0]
+
+
+def test_half_of_a_character_is_a_bad_record(write) -> None:
+    path = write('{"a": "\\ud800", "label": "x"}\n{"a": "\\ud83d\\ude00", "label": "y"}\n', "a.jsonl")
+    rows, faults = read(path, "jsonl")
+    assert rows == [{"a": "😀".encode(), "label": b"y"}]
+    assert faults == [(0, "a text holds half of a character (a surrogate without its other)")]
+
+
+def test_records_behind_a_thousand_bad_lines_keep_their_numbers(write) -> None:
+    good = '{"a": 1, "label": "x"}\n'
+    path = write("no\n" * 1024 + good + "no\n" + good, "a.jsonl")
+    request = request_for(path, "jsonl")
+    batches = list(open_reader(request, column_kinds(request))(request.sources[0]))
+    assert [number for batch in batches for number, _ in batch.records] == [1024, 1026]
+    assert [fault.number for batch in batches for fault in batch.faults][-1] == 1025
+
+
+def test_lists_of_lists_are_no_features(write) -> None:
+    with pytest.raises(DataError, match="'a' has the type list<item: list<item: int64>>"):
+        read(write('{"a": [[1], [2]], "label": "x"}\n', "a.jsonl"), "jsonl")
+
+
+def test_lists_of_numbers_in_one_batch_and_of_texts_in_another(write) -> None:
+    rows = '{"a": [1, 2], "label": "x"}\n' * 1024 + '{"a": ["s", "t"], "label": "y"}\n'
+    found, _ = read(write(rows, "a.jsonl"), "jsonl")
+    assert found[0]["a"] == [b"1", b"2"] and found[-1]["a"] == [b"s", b"t"]
+
+
+def test_avro_unions_take_the_wider_type(tmp_path) -> None:
+    fields = [{"name": "a", "type": ["long", "string"]}, {"name": "label", "type": "string"}]
+    with (tmp_path / "a.avro").open("wb") as file:
+        rows = [{"a": 1, "label": "x"}, {"a": "s", "label": "y"}]
+        fastavro.writer(file, {"type": "record", "name": "r", "fields": fields}, rows)
+    assert [row["a"] for row in read(tmp_path / "a.avro", "avro")[0]] == [b"1", b"s"]
+
+
+def test_bytes_that_are_no_text_where_a_text_is_wanted(tmp_path) -> None:
+    table = pa.table({"text": pa.array([b"\xff\xfe", b"ok", None]), "label": ["a", "b", "c"]})
+    pyarrow.parquet.write_table(table, tmp_path / "a.parquet")
+    rows, faults = read(tmp_path / "a.parquet", "parquet", (FeatureRule("text", "text"),))
+    assert [row["text"] for row in rows] == [b"ok"]
+    assert faults == [(0, "column 'text' is no UTF-8 text"), (2, "column 'text' has no value")]
+
+
+def test_classes_with_a_fraction_are_named_as_the_file_has_them(write) -> None:
+    """Else one place would call a class 1.0 and another 1.000000, and no answer be right."""
+    path = write("a,label\n1.5,1.0\n2.5,0.0\n")
+    request = request_for(path, "csv")
+    assert column_kinds(request) == {"a": "float", "label": "string"}
+    assert column_kinds(replace(request, classes=False))["label"] == "float"
+    assert [row["label"] for row in read(path, "csv")[0]] == [b"1.0", b"0.0"]
+
+
+def test_a_quote_that_is_never_closed(write) -> None:
+    stray = 'a,label\n1,x\n2,"y\n3,z\n4,x\n'
+    with pytest.raises(DataError, match="a quote was opened and never closed"):
+        read(write(stray), "csv")
+    closed = 'a,label\n1,"x\nx"\n\n'
+    assert read(write(closed), "csv")[0] == [{"a": 1, "label": b"x\nx"}]
