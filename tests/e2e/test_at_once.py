@@ -66,14 +66,15 @@ def _wait(pids: list[int]) -> list[int]:
 
 def _whole(folder: Path, *more: str) -> list[str]:
     """A command that runs all of the digits chain, small."""
-    overrides = [f"--set={key}={value}" for key, value in {**kills.SETTINGS, "train.epochs": 1}.items()]
+    overrides = [f"--set={key}={value}" for key, value in kills.SETTINGS.items()]
     return ["run", "digits", f"--workspace={folder / 'w'}", *overrides, *more]
 
 
+@pytest.mark.slow
 def test_two_whole_runs_of_the_very_same_at_once(start, tmp_path) -> None:
     """One carries it out, the other takes all of it from the cache; one version is pushed."""
     pids = [start(number, *_whole(tmp_path)) for number in range(2)]
-    assert _wait(pids) == [0, 0], _said(tmp_path, "err")
+    assert _wait(pids) == [0, 0], _said(tmp_path, "err") + _said(tmp_path, "out")
     runs = state.runs(tmp_path / "w")
     assert [run.state for run in runs] == ["complete"] * 2
     found = Counter(
@@ -90,15 +91,15 @@ def test_two_whole_runs_of_one_experiment_with_other_settings_at_once(start, tmp
     """They go on side by side to their ends; what both do is shared or done twice, and each is whole."""
     pids = [start(seed, *_whole(tmp_path, f"--set=train.seed={seed}")) for seed in range(2)]
     codes = _wait(pids)
-    assert codes == [0, 0], _said(tmp_path, "err")
     runs = state.runs(tmp_path / "w")
     # Whichever comes second is judged against the first, and may not be as good.
-    assert {run.state for run in runs} <= {"complete", "refused"}
-    assert "complete" in {run.state for run in runs}
+    states = Counter(run.state for run in runs)
+    assert set(states) <= {"complete", "refused"} and states["complete"], _said(tmp_path, "err")
+    assert sorted(codes) == [0] * states["complete"] + [1] * states["refused"]
     for run in runs:
         assert state.faults(tmp_path / "w", run.run_id, set(kills.NODES)) == []
     pushed = [path.name for path in (tmp_path / "w" / "serving" / "digits").glob("[0-9]*")]
-    assert len(pushed) == sum(run.state == "complete" for run in runs)
+    assert len(pushed) == states["complete"]
 
 
 def _said(folder: Path, stream: str) -> str:
