@@ -47,9 +47,6 @@ _NAMED_WEIGHTS = ("none", "imagenet")
 
 CLASS_LOSSES = ("cross_entropy", "focal")
 
-FINGERPRINT = "code_fingerprint"
-"""Execution property of every node, so that changed code is a cache miss."""
-
 
 def create_pipeline(
     experiment: Experiment,
@@ -392,4 +389,5 @@ def _add_fingerprint(node: base_node.BaseNode, modules: Sequence[str]) -> None:
         return  # resolved anew in every run
     executor = node.executor_spec.executor_class
     told = fingerprint.named_modules(node.exec_properties)
-    node.exec_properties[FINGERPRINT] = fingerprint.of_modules([executor.__module__, *told, *modules])
+    roots = [executor.__module__, *told, *modules]
+    node.exec_properties[fingerprint.PROPERTY] = fingerprint.of_modules(roots)
