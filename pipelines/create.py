@@ -256,7 +256,8 @@ def _training_nodes(
         nodes.append(tfx_nodes.Tuner(tuner_fn=tuner_fn, custom_config=config, **common))
         best = nodes[0].outputs["best_hyperparameters"]
     if experiment.train.warm_start:
-        resolvers, base_model = found.warm_start(examples, json_utils.dumps(told))
+        root = workspace.serving_root(experiment.model_name)
+        resolvers, base_model = found.warm_start(examples, json_utils.dumps(told), root)
         nodes += resolvers
     node = tfx_nodes.Trainer(
         schema=schema,

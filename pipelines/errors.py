@@ -56,6 +56,10 @@ class CodeChangedError(HeadraceError):
     """Code that was edited while it was being run, so that no key says what has run."""
 
 
+class RejectedError(SurroundingsError):
+    """A model that the server in use loads, and that answers wrongly there."""
+
+
 class WorkspaceError(HeadraceError):
     """A workspace that cannot be written or read."""
 

@@ -51,6 +51,8 @@ from pipelines.workspace import Workspace, new_run_id
 _OF_DATA = {"DataError", "AnomalyError", "TrainingError"}
 """User errors of nodes that the data is to blame for; the others are of what surrounds a node."""
 
+_REJECTED = "RejectedError"
+
 TEMPLATE = "template.pb"
 """In a run's folder: the compiled pipeline that it carries out."""
 
@@ -364,11 +366,17 @@ def _policies(experiment: Experiment, nodes: Collection[str]) -> dict[str, Polic
     }
 
 
+def _blamed(kinds: Collection[str]) -> type[errors.HeadraceError]:
+    """The error for a user error of a node, by the names of its classes."""
+    if _REJECTED in kinds:
+        return errors.RejectedError
+    return errors.SurroundingsError if _OF_DATA.isdisjoint(kinds) else errors.InputError
+
+
 def _failure(failures: list[Event], folder: Path) -> errors.HeadraceError:
     for event in failures:
         if event.error and event.user_error:
-            kind = errors.SurroundingsError if _OF_DATA.isdisjoint(event.kinds) else errors.InputError
-            return kind(**event.error)
+            return _blamed(event.kinds)(**event.error)
     if failures and failures[0].error:
         return errors.NodeFailedError(**failures[0].error)
     return errors.NodeFailedError(
