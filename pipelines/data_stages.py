@@ -69,6 +69,11 @@ class Data(Stage):
     max_bad_fraction: Annotated[float, Field(ge=0, le=1)] = Field(
         0.01, description="More bad records than this fail the run even in quarantine."
     )
+    damaged_files: Literal["refuse", "keep"] = Field(
+        "refuse",
+        description="In quarantine, keep: what was read of a file before its damage is used, and what is "
+        "behind it counts as bad records, estimated by bytes where the file's length is known.",
+    )
     image: str = Field("image", description="Feature with the encoded image.")
     text: str = Field("text", description="Feature with the text.")
     text_pair: str | None = Field(
@@ -137,6 +142,7 @@ class Validation(Stage):
         description="Kinds of anomalies that stop a run, by TFDV's names in lower case. all: every one, but "
         "not texts that were never seen in free text (the texts of a text model, the paths of images).",
     )
+
     drift: Distances = Field(
         Distances(default=0.3, features={}),
         description="Training split against that of the latest run with other data.",

@@ -281,6 +281,7 @@ def _request(
         options=options,
         on_bad_record=data.on_bad_record,
         max_bad_fraction=data.max_bad_fraction,
+        damaged_files=data.damaged_files,
         missing_values=tuple(data.missing_values),
         classes=not is_regression(experiment),
     )

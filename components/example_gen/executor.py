@@ -135,6 +135,8 @@ class Outcome:
         bad: records that could not be used.
         first_bad: headline, place and remedy of the first in input order; empty where none.
         files: what was read, in input order.
+        damaged: files that could not be read to their ends.
+        first_damaged: as `first_bad`, of the first of those.
     """
 
     counts: Counts
@@ -142,12 +144,14 @@ class Outcome:
     bad: int
     first_bad: Sequence[str]
     files: Sequence[FileRecord] = ()
+    damaged: int = 0
+    first_damaged: Sequence[str] = ()
 
 
 def read_reports(report_uri: str) -> Outcome:
     """Adds up the reports that workers wrote, and removes them."""
     counts: Counts = defaultdict(lambda: defaultdict(int))
-    bad, firsts = 0, []
+    bad, firsts, damaged, ends = 0, [], 0, []
     files: list[FileRecord] = []
     for path in sorted(tf.io.gfile.glob(f"{report_uri}/group-*.json")):
         with tf.io.gfile.GFile(path) as file:
@@ -157,11 +161,13 @@ def read_reports(report_uri: str) -> Outcome:
             counts[name][label] += count
         bad += report["bad"]
         files.extend(FileRecord(**record) for record in report["files"])
-        if report["first_bad"]:
-            firsts.append(report["first_bad"])
+        damaged += report["damaged"]
+        firsts += [report["first_bad"]] if report["first_bad"] else []
+        ends += [report["first_damaged"]] if report["first_damaged"] else []
     nested = {name: dict(sorted(labels.items())) for name, labels in sorted(counts.items())}
     good = sum(sum(labels.values()) for labels in nested.values())
-    return Outcome(nested, good, bad, min(firsts)[2:] if firsts else (), files)
+    first_bad, first_damaged = (min(found)[2:] if found else () for found in (firsts, ends))
+    return Outcome(nested, good, bad, first_bad, files, damaged, first_damaged)
 
 
 def check_unchanged(paths: Sequence[str], files: Sequence[FileRecord], expected: str) -> None:
@@ -187,13 +193,25 @@ def check_unchanged(paths: Sequence[str], files: Sequence[FileRecord], expected:
 
 
 def check_bad(outcome: Outcome, request: Request) -> None:
-    """Raises a DataError for the first bad record, unless so few were quarantined."""
+    """Raises a DataError for the first bad record, unless so few were quarantined.
+
+    A file that ends in damage is no bad record: what was behind it is not known.
+    """
     if not outcome.bad:
         return
     headline, place, remedy = outcome.first_bad
     if request.on_bad_record == "fail":
         more = f" ({outcome.bad} bad records or files in all)" if outcome.bad > 1 else ""
         raise DataError(headline + more, place=place, remedy=remedy)
+    # An image is a file of its own: where it is damaged, one record is lost.
+    if outcome.damaged and request.damaged_files == "refuse" and request.format != "images":
+        headline, place, remedy = outcome.first_damaged
+        raise DataError(
+            f"{outcome.damaged} file(s) cannot be read to the end, so it is not known how much is lost; the "
+            f"first: {headline}",
+            place=place,
+            remedy=f"{remedy} Or keep what was read before the damage: data.damaged_files=keep.",
+        )
     total = outcome.good + outcome.bad
     if outcome.bad > request.max_bad_fraction * total:
         raise DataError(
