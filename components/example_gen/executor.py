@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import difflib
 import json
 import os
 from collections import defaultdict
@@ -94,6 +95,7 @@ def _plan(
     request: Request, sources: Sequence[Source], examples: str, report: str, quarantine: str
 ) -> ingest.Plan:
     kinds = column_kinds(request)
+    _check_key(request, sources, kinds)
     return ingest.Plan(
         request=request,
         kinds=kinds,
@@ -102,6 +104,34 @@ def _plan(
         examples_uri=examples,
         report_uri=report,
         quarantine_uri=quarantine,
+    )
+
+
+def _check_key(request: Request, sources: Sequence[Source], kinds: dict[str, str]) -> None:
+    """Raises a DataError where no record has the feature that records are split by.
+
+    All of them would share the key of nothing, and so one split. Reads up to
+    the first record that has it.
+    """
+    key = request.split.key
+    if not key:
+        return
+    read = open_reader(request, kinds)
+    seen: set[str] = set()
+    for source in sources:
+        for batch in ingest.with_unreadable_end(read, source):
+            for _, record in batch.records:
+                names = set(tf.train.Example.FromString(record).features.feature)
+                if key in names:
+                    return
+                seen |= names
+    if not seen:
+        return  # without a good record the bad ones are what there is to say
+    close = difflib.get_close_matches(key, sorted(seen), n=1, cutoff=0.5)
+    raise DataError(
+        f"There is no feature {key!r} to split by",
+        place="data.splits.key",
+        remedy=(f"Did you mean {close[0]!r}? " if close else "") + f"Features: {', '.join(sorted(seen))}.",
     )
 
 

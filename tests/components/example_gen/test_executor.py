@@ -193,6 +193,26 @@ def test_a_split_by_time_of_bad_records_alone_says_what_is_wrong_with_them(inges
         executor.check_bad(outcome, asked)
 
 
+@pytest.mark.parametrize("by", ["hash", "time"])
+def test_a_key_that_no_record_has_is_named_with_the_nearest(ingested, tmp_path, by: str) -> None:
+    path = tmp_path / "rows.csv"
+    path.write_text("user_id,label\n" + "".join(f"{number},{'ab'[number % 2]}\n" for number in range(9)))
+    plan = SplitPlan(by, SHARES, key="userid")
+    asked = request([path], format="csv", features=(FeatureRule("label", "any"),), split=plan)
+    with pytest.raises(DataError, match="no feature 'userid' to split by") as caught:
+        ingested(asked)
+    assert caught.value.place == "data.splits.key"
+    assert caught.value.remedy == "Did you mean 'user_id'? Features: label, user_id."
+
+
+def test_a_key_that_only_later_records_have_is_one(ingested, tmp_path, write_tfrecord, make_example) -> None:
+    first = write_tfrecord(tmp_path / "a.tfrecord", [make_example(label="a") for _ in range(3)])
+    second = write_tfrecord(tmp_path / "b.tfrecord", [make_example(label="b", user="x") for _ in range(3)])
+    plan = SplitPlan("hash", SHARES, key="user")
+    outcome, _ = ingested(request([first, second], features=(FeatureRule("label", "string"),), split=plan))
+    assert outcome.good == 6
+
+
 def test_too_many_bad_records_fail_even_in_quarantine() -> None:
     outcome = Outcome({}, good=97, bad=3, first_bad=("headline", "place", "remedy"))
     executor.check_bad(outcome, request(on_bad_record="quarantine", max_bad_fraction=0.03))
