@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import keras
-import numpy as np
 import pytest
 import tensorflow as tf
 
