@@ -56,8 +56,16 @@ class ServableError(UserError):
     """A servable that cannot be loaded, or answers wrongly."""
 
 
+class WrongAnswersError(ServableError):
+    """A servable that a server has loaded, and that does not answer there as it should."""
+
+
 class PushError(UserError):
     """A push that could not be carried out; the serving root is unchanged."""
+
+
+class RejectedError(PushError):
+    """A push whose model answers wrongly on the server, for no reason of the server's."""
 
 
 class EngineError(UserError):

@@ -227,7 +227,7 @@ class Train(Stage):
         "", description="Steps to write a profiler trace of, such as 20-30; see headrace profile."
     )
     warm_start: bool = Field(
-        False, description="Begin with the weights behind the latest blessed model of another training."
+        False, description="Begin with the weights behind the model in service, of another training."
     )
     distill: Distill | None = Field(None, description="Learn from a teacher too.")
     prune: Prune | None = Field(None, description="Make most weights zero.")

@@ -114,7 +114,7 @@ def describe(record: Mapping[str, Mapping[str, int]]) -> str:
         f"{name}: {counts['kept']} taken over by name, {counts['new']} new, {counts['gone']} gone"
         for name, counts in record.items()
     ]
-    return f"Begins with the weights of the blessed model ({'; '.join(parts) or 'same classes and words'})"
+    return f"Begins with the weights of an earlier model ({'; '.join(parts) or 'same classes and words'})"
 
 
 def carried(old: np.ndarray, new: np.ndarray, axes: Mapping[int, Named]) -> np.ndarray:
@@ -201,7 +201,7 @@ def _check_shapes(new: keras.Variable, old: keras.Variable, axes: Mapping[int, N
 
 def _error(what: str, path: Path) -> TrainingError:
     return TrainingError(
-        f"The blessed model to start from {what}",
+        f"The model to start from {what}",
         place=str(path),
         remedy="Set train.warm_start: false where the network has changed, or for once with --set.",
     )

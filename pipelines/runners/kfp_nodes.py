@@ -179,7 +179,7 @@ class KfpResolution(Resolution):
         node = ResolveStatistics(statistics).with_id("EarlierStatistics")
         return _imported(node, "EarlierStatisticsImport", standard_artifacts.ExampleStatistics)
 
-    def warm_start(self, examples: channel.BaseChannel, custom_config: str) -> Found:
+    def warm_start(self, examples: channel.BaseChannel, custom_config: str, serving_root: Path) -> Found:
         raise ConfigError(
             "train.warm_start is not there on Kubeflow, whose compiler knows no resolvers",
             place="train.warm_start",
