@@ -144,9 +144,14 @@ def _gate_settings(experiment: Experiment) -> dict[str, Any]:
         "drift": settings.drift.model_dump(),
         "skew": settings.skew.model_dump(),
         "free_text": _free_text(experiment),
+        "one_value": experiment.model.family == "tabular",
+        # Columns that the model does not see.
+        "ignored": list(getattr(experiment.model, "ignore", ())),
         "remedy": f"Mend the data, {accepting}.",
         "remedy_of_shifts": "If the change is meant, raise validation.drift or validation.skew; "
         "else mend the data.",
+        "remedy_of_lists": "Write each value of a list into a column of its own, or leave the column out: "
+        "model.ignore, or data.exclude.",
     }
 
 
