@@ -4,7 +4,7 @@
 # make check  format, lint, types
 # make endure the long tests of endurance: kills and edits by the hundred; hours
 # make audit  looks the locked packages up among known vulnerabilities; needs a network
-# make prove-rewriter   100 sabotaged candidates against the gate (WORKSPACE=workspace RUN=latest CASES=100)
+# make prove-rewriter   100 sabotaged candidates against the gate (WORKSPACE=workspace RUN=latest CASES=100 SMALL=20)
 # make reference  writes docs/reference/experiment.md and its schema
 # make docs   builds the documentation into build/docs; a dead link fails it
 # make lock   resolves requirements.lock anew
@@ -53,8 +53,9 @@ format: setup
 prove-rewriter: WORKSPACE ?= workspace
 prove-rewriter: RUN ?= latest
 prove-rewriter: CASES ?= 100
+prove-rewriter: SMALL ?= 20
 prove-rewriter: setup
-	$(PYTHON_BIN) -m bench.prove_rewriter --workspace $(WORKSPACE) --run $(RUN) --cases $(CASES)
+	$(PYTHON_BIN) -m bench.prove_rewriter --workspace $(WORKSPACE) --run $(RUN) --cases $(CASES) --small $(SMALL)
 
 profile-page: setup
 	@tools/profile_page.sh $(RUN)

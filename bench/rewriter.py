@@ -4,8 +4,8 @@
 
 Each run's own trained model, examples and limits are used. Sizes and batch-1
 latencies are those of the trained SavedModel and of the candidate, measured by
-turns in one process. `--repeat` judges again, for latency and what loads
-TFLite, and tells how often the choice is the same.
+turns in one process. `--repeat` judges again, for latency and with the run's
+own target and candidates, and tells how often the choice is the same.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ def job_of(workspace: Path, run: str, scratch: Path) -> tuple[str, rewrite.Job]:
         label=task.label,
         slices=task.slices,
         contract=task.contract,
-        candidates=None,
-        target="tf_serving_tflite",
+        candidates=found.candidates,
+        target=found.target,
         policy=found.policy,
         max_examples=task.max_examples,
         limits=_LIMITS,
@@ -118,7 +118,7 @@ def _told(verdict: Verdict) -> tuple[str, ...]:
 
 
 def stability(template: rewrite.Job, times: int) -> Counter[str]:
-    """Choices of repeated judgements for latency, with what `auto` tries for TFLite."""
+    """Choices of repeated judgements for latency, on the run's own target."""
     chosen: Counter[str] = Counter()
     for _ in range(times):
         with tempfile.TemporaryDirectory() as scratch:
@@ -149,8 +149,8 @@ def main() -> None:
             facts[experiment] = [json.loads(json.dumps(item.to_json())) for item in verdicts]
             if asked.repeat:
                 counts = stability(template, asked.repeat)
-                facts[f"choices_{experiment}"] = dict(counts)
-                print(f"{experiment}: choices of {asked.repeat} judgements: {dict(counts)}")
+                facts[f"choices_{experiment}"] = {"target": template.target, **counts}
+                print(f"{experiment}, {template.target}: choices of {asked.repeat}: {dict(counts)}")
     report("rewriter", figures, facts)
 
 

@@ -40,7 +40,9 @@ KINDS = (
     "slice_ruined",
 )
 _CALIBRATED = ("tflite_int8", "onnx_int8")
-_PLAIN = ("frozen", "float16", "tflite", "tflite_float16", "onnx")
+PLAIN = ("frozen", "float16", "tflite", "tflite_float16", "onnx")
+"""Techniques that change no answer by themselves."""
+
 _STRENGTHS = 8
 _HARMED = 0.95
 _CHECKED = 512
@@ -81,7 +83,7 @@ def cases(count: int, seed: int) -> list[Case]:
     found = []
     for number in range(count):
         kind = KINDS[number % len(KINDS)]
-        pool = _CALIBRATED if kind.startswith("calibrated") else _PLAIN
+        pool = _CALIBRATED if kind.startswith("calibrated") else PLAIN
         # Work that is wasted must not be optimised away, and must outweigh a quicker runtime.
         pool = ("frozen", "float16") if kind == "slower" else pool
         found.append(Case(number, kind, str(rng.choice(pool)), int(rng.integers(1 << 31))))
@@ -97,7 +99,7 @@ def build(asked: CaseTask) -> None:
     case, task = asked.case, asked.task
     task.folder.mkdir(parents=True)
     for strength in range(_STRENGTHS):
-        model = _Sabotaged(task, case, strength)
+        model = Sabotaged(task, case, strength)
         folder = version_folder(task.folder / str(strength))
         folder.parent.mkdir()
         BUILDS[case.technique](model, folder)
@@ -112,33 +114,38 @@ def build(asked: CaseTask) -> None:
     raise RuntimeError(f"{case.name} does no harm at any strength")
 
 
-class _Sabotaged(TrainedModel):
+class Sabotaged(TrainedModel):
     """A trained model whose core or calibration is not what it should be."""
 
-    def __init__(self, task: worker.Task, case: Case, strength: int) -> None:
+    def __init__(self, task: worker.Task, case: Case, attempt: int) -> None:
         calibration = Calibration(task.examples_uri, task.calibration_split)
         super().__init__(task.model_uri, Contract.from_json(task.contract), calibration)
-        self._task, self._case, self._strength = task, case, strength
-        self._rng = np.random.default_rng(case.seed + strength)
+        self.case, self.attempt = case, attempt
+        self.rng = np.random.default_rng(case.seed + attempt)
+
+    def changed(self) -> Callable[[tf.Tensor], tf.Tensor] | None:
+        """The sabotaged core; None where it is not the core that is sabotaged."""
+        change = _CHANGES.get(self.case.kind)
+        return change(self) if change else None
 
     @functools.cached_property
     def frozen_core(self) -> Any:
-        change = _CHANGES.get(self._case.kind)
-        if change is None:
+        core = self.changed()
+        if core is None:
             return convert_variables_to_constants_v2(self.core)
         tensor = self.core.inputs[0]
-        changed = tf.function(change(self)).get_concrete_function(
+        changed = tf.function(core).get_concrete_function(
             tf.TensorSpec(tensor.shape, tensor.dtype, name="inputs")
         )
         return convert_variables_to_constants_v2(changed)
 
     def calibration_batches(self) -> list[np.ndarray]:
         real = super().calibration_batches()
-        if self._case.kind == "calibrated_on_noise":
+        if self.case.kind == "calibrated_on_noise":
             # Noise far quieter than anything real: ranges come out too narrow.
-            scale = 0.3 * max(float(np.abs(batch).max()) for batch in real) / 3.0**self._strength
-            return [self._rng.normal(0.0, scale, batch.shape).astype(batch.dtype) for batch in real]
-        if self._case.kind == "calibrated_on_one_class":
+            scale = 0.3 * max(float(np.abs(batch).max()) for batch in real) / 3.0**self.attempt
+            return [self.rng.normal(0.0, scale, batch.shape).astype(batch.dtype) for batch in real]
+        if self.case.kind == "calibrated_on_one_class":
             return self._one_class(real)
         return real
 
@@ -146,10 +153,10 @@ class _Sabotaged(TrainedModel):
         """Examples of one class alone; with more strength fewer, and then fainter ones."""
         rows = [batch[number : number + 1] for batch in real for number in range(len(batch))]
         tops = np.array([int(self.core(tf.constant(row)).numpy().argmax()) for row in rows])
-        one = self._rng.choice(np.unique(tops))
+        one = self.rng.choice(np.unique(tops))
         own = [row for row, top in zip(rows, tops, strict=True) if top == one]
-        faint = 0.5 ** max(0, self._strength - 2)
-        return [(row * faint).astype(row.dtype) for row in own[: max(1, 64 >> (3 * self._strength))]]
+        faint = 0.5 ** max(0, self.attempt - 2)
+        return [(row * faint).astype(row.dtype) for row in own[: max(1, 64 >> (3 * self.attempt))]]
 
     def with_weights(self, edit: Callable[[list[np.ndarray]], None]) -> Callable[[tf.Tensor], tf.Tensor]:
         """The core with `edit` applied to the largest of its weights."""
@@ -169,36 +176,36 @@ def _alone(node: Any) -> Any:
     return graph
 
 
-def _wrong_scale(model: _Sabotaged) -> Callable[[tf.Tensor], tf.Tensor]:
-    factor = float(model._rng.choice([0.5, 0.7, 1.5, 2.0])) ** (1 + model._strength)
+def _wrong_scale(model: Sabotaged) -> Callable[[tf.Tensor], tf.Tensor]:
+    factor = float(model.rng.choice([0.5, 0.7, 1.5, 2.0])) ** (1 + model.attempt)
 
     def edit(values: list[np.ndarray]) -> None:
-        for number in model._rng.permutation(len(values))[: 1 + model._strength]:
+        for number in model.rng.permutation(len(values))[: 1 + model.attempt]:
             values[number] *= factor
 
     return model.with_weights(edit)
 
 
-def _nan(model: _Sabotaged) -> Callable[[tf.Tensor], tf.Tensor]:
+def _nan(model: Sabotaged) -> Callable[[tf.Tensor], tf.Tensor]:
     def edit(values: list[np.ndarray]) -> None:
-        value = values[int(model._rng.integers(len(values)))]
-        value.flat[int(model._rng.integers(value.size))] = np.nan
+        value = values[int(model.rng.integers(len(values)))]
+        value.flat[int(model.rng.integers(value.size))] = np.nan
 
     return model.with_weights(edit)
 
 
-def _swapped(model: _Sabotaged) -> Callable[[tf.Tensor], tf.Tensor]:
+def _swapped(model: Sabotaged) -> Callable[[tf.Tensor], tf.Tensor]:
     count = len(model.class_names)
     order = np.arange(count)
-    moved = model._rng.permutation(count)[: min(count, 2 << model._strength)]
+    moved = model.rng.permutation(count)[: min(count, 2 << model.attempt)]
     order[moved] = np.roll(moved, 1)
     core = model.core
     return lambda inputs: tf.gather(core(inputs), tf.constant(order), axis=1)
 
 
-def _slower(model: _Sabotaged) -> Callable[[tf.Tensor], tf.Tensor]:
+def _slower(model: Sabotaged) -> Callable[[tf.Tensor], tf.Tensor]:
     """Runs the core several times, each time on what depends on the last."""
-    core, times = model.core, int(model._rng.integers(4, 9))
+    core, times = model.core, int(model.rng.integers(4, 9))
 
     def run(inputs: tf.Tensor) -> tf.Tensor:
         scores = core(inputs)
@@ -210,23 +217,28 @@ def _slower(model: _Sabotaged) -> Callable[[tf.Tensor], tf.Tensor]:
     return run
 
 
-def _slice_ruined(model: _Sabotaged) -> Callable[[tf.Tensor], tf.Tensor]:
+def _slice_ruined(model: Sabotaged) -> Callable[[tf.Tensor], tf.Tensor]:
     """Answers another class for a good part of those that belong to one."""
     core, count = model.core, len(model.class_names)
-    ruined = int(model._rng.integers(count))
-    share = float(model._rng.uniform(0.4, 0.8)) * 1.3**model._strength
+    ruined = int(model.rng.integers(count))
+    share = float(model.rng.uniform(0.4, 0.8)) * 1.3**model.attempt
 
     def run(inputs: tf.Tensor) -> tf.Tensor:
         scores = core(inputs)
         # A number in [0, 1) that depends on the input alone.
         mixed = tf.reduce_sum(scores * tf.range(1.0, count + 1.0), axis=1) * 9973.0
         hit = (tf.argmax(scores, axis=1) == ruined) & (mixed - tf.floor(mixed) < share)
-        return tf.where(hit[:, None], tf.roll(scores, 1, axis=1), scores)
+        return tf.where(hit[:, None], of_another_class(scores), scores)
 
     return run
 
 
-_CHANGES: dict[str, Callable[[_Sabotaged], Callable[[tf.Tensor], tf.Tensor]]] = {
+def of_another_class(scores: tf.Tensor) -> tf.Tensor:
+    """Each class's score given to the next; without tf.roll, which TFLite lacks for batches of any size."""
+    return tf.concat([scores[:, -1:], scores[:, :-1]], axis=1)
+
+
+_CHANGES: dict[str, Callable[[Sabotaged], Callable[[tf.Tensor], tf.Tensor]]] = {
     "wrong_scale": _wrong_scale,
     "nan_in_a_weight": _nan,
     "swapped_labels": _swapped,

@@ -34,6 +34,20 @@ class DataError(UserError):
     """Input data that cannot be used: unreadable, of the wrong type, too little."""
 
 
+class DamagedFileError(DataError):
+    """A file that cannot be read to its end.
+
+    Attributes:
+        at_byte: how far it was read; None where that is not known.
+    """
+
+    def __init__(
+        self, headline: str, *, place: str = "", remedy: str = "", at_byte: int | None = None
+    ) -> None:
+        super().__init__(headline, place=place, remedy=remedy)
+        self.at_byte = at_byte
+
+
 class AnomalyError(UserError):
     """Data that is readable but not what the schema says."""
 

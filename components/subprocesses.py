@@ -19,7 +19,7 @@ import time
 import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import psutil
 
@@ -85,8 +85,23 @@ def spent() -> Spent:
     return _spent
 
 
+Cause = Literal["raised", "crashed", "killed", "time", "memory"]
+"""Of a failure: an exception; a crash; a signal from outside; a limit on time or memory."""
+
+_FROM_OUTSIDE = (-signal.SIGKILL, -signal.SIGTERM)
+
+
 class WorkerFailed(Exception):
-    """A worker process that ended badly; the message says how, in words."""
+    """A worker process that ended badly; the message says how, in words.
+
+    Attributes:
+        cause: what ended it. `killed` says nothing of the function: somebody, or a
+            system that is short of memory, ended its process.
+    """
+
+    def __init__(self, message: str, cause: Cause = "raised") -> None:
+        super().__init__(message)
+        self.cause = cause
 
 
 class Process:
@@ -142,11 +157,12 @@ def start(function: Callable[[Argument], None], argument: Argument, *, output: i
         output: a file's number for standard output and error; this process's own where None.
     """
     for _ in range(2):
+        server = _running_server(function)
         try:
-            return Process(*_running_server(function).start(_call, (function, argument), output))
+            return Process(*server.start(_call, (function, argument), output))
         except ServerGoneError:
-            _forget_server()
-    raise WorkerFailed("no process could be forked for it")
+            _forget_server(server)
+    raise WorkerFailed("no process could be forked for it", "killed")
 
 
 def _running_server(function: Callable[..., None]) -> ForkServer:
@@ -157,12 +173,13 @@ def _running_server(function: Callable[..., None]) -> ForkServer:
         return _server
 
 
-def _forget_server() -> None:
+def _forget_server(gone: ForkServer) -> None:
+    """Another thread may have seen the same, and have started a new one meanwhile, which stays."""
     global _server
     with _server_lock:
-        if _server is not None:
-            _server.close()
-        _server = None
+        if _server is gone:
+            gone.close()
+            _server = None
 
 
 def run(function: Callable[[Argument], None], argument: Argument, *, limits: Limits) -> None:
@@ -181,8 +198,8 @@ def run(function: Callable[[Argument], None], argument: Argument, *, limits: Lim
         failure = _outcome(process, limits)
     finally:
         process.terminate(grace_s=0.0)
-    if failure:
-        raise WorkerFailed(failure)
+    if failure is not None:
+        raise failure
 
 
 def _add(used: Spent) -> None:
@@ -220,17 +237,18 @@ def _call(given: tuple[Callable[[Any], None], Any]) -> Mapping[str, Any]:
 _LONGEST = 10_000
 
 
-def _outcome(process: Process, limits: Limits) -> str:
-    """How it failed, or an empty text."""
+def _outcome(process: Process, limits: Limits) -> WorkerFailed | None:
+    """How it failed, or None."""
     deadline = time.monotonic() + limits.seconds
     # Watched, not limited by the system: a limit on address space would stop
     # TensorFlow, which reserves far more than it uses.
     while process.poll(min(_WATCH_S, max(0.0, deadline - time.monotonic()))) is None:
         if time.monotonic() >= deadline:
-            return f"it took longer than {limits.seconds:g} s"
+            return WorkerFailed(f"it took longer than {limits.seconds:g} s", "time")
         if limits.memory_mb is not None and _resident_mb(process.pid) > limits.memory_mb:
-            return f"it took more than {limits.memory_mb:g} MiB of memory"
+            return WorkerFailed(f"it took more than {limits.memory_mb:g} MiB of memory", "memory")
     if process.ended_by_itself():
-        return process.failure
+        return WorkerFailed(process.failure) if process.failure else None
     code = process.returncode or 0
-    return f"its process ended with code {code}" + (f" (signal {-code})" if code < 0 else "")
+    how = f"its process ended with code {code}" + (f" (signal {-code})" if code < 0 else "")
+    return WorkerFailed(how, "killed" if code in _FROM_OUTSIDE else "crashed")

@@ -14,6 +14,7 @@ from components.errors import UserError
 from components.rewriter.catalogue import IDENTITY as IDENTITY
 from components.rewriter.catalogue import LOADS, TECHNIQUES
 from components.serving.servable import version_folder
+from components.serving.triton import CONFIG_FILE
 from modules import contract as names
 from pipelines.errors import ConfigError, HeadraceError, InputError, nearest
 from pipelines.summary import Summary
@@ -39,10 +40,10 @@ def request(model: Path, data: Path, settings: Mapping[str, Any]) -> Any:
         ConfigError: a candidate is unknown, or the target does not load it.
     """
     candidates = _candidates(settings["candidates"], settings["target"])
+    from components.rewriter import rewrite
     from components.rewriter.anywhere import Request
     from components.rewriter.base import Contract
-    from components.rewriter.choose import Policy
-    from components.subprocesses import Limits
+    from components.rewriter.choose import Policy, Remedies
 
     return Request(
         model=model,
@@ -64,9 +65,13 @@ def request(model: Path, data: Path, settings: Mapping[str, Any]) -> Any:
         candidates=candidates,
         target=settings["target"],
         policy=Policy(
-            settings["objective"], settings["max_drop"], settings["confidence"], settings["max_slice_drop"]
+            settings["objective"],
+            settings["max_drop"],
+            settings["confidence"],
+            settings["max_slice_drop"],
+            remedies=Remedies("give more examples with --data", "", "widen --max-drop", "--max-drop"),
         ),
-        limits=Limits(settings["timeout"]),
+        limits=rewrite.limits(settings["timeout"], settings["memory"]),
     )
 
 
@@ -89,10 +94,11 @@ def _candidates(text: str, target: Any) -> list[str] | None:
 
 
 def run(asked: Any, scratch: Path, target: Path | None) -> Summary:
-    """Rewrites, and copies the chosen version folder to `target`; the original is not copied.
+    """Rewrites, and copies what was chosen to `target`, as its server loads it; the original is not copied.
 
     Raises:
         InputError: the model or the data cannot be used.
+        HeadraceError: a candidate's process was ended from outside, or the target cannot be written.
     """
     from components.rewriter import anywhere, rewrite
 
@@ -101,10 +107,22 @@ def run(asked: Any, scratch: Path, target: Path | None) -> Summary:
         outcome = rewrite.rewrite(job)
     except UserError as error:
         raise InputError(error.headline, place=error.place, remedy=error.remedy) from error
+    except rewrite.CandidateKilledError as error:
+        raise HeadraceError(f"A candidate's process was ended: {error}") from error
     if target is not None and outcome.chosen != IDENTITY:
-        _copy(version_folder(job.scratch / outcome.chosen), target)
+        _copy(_laid_out(version_folder(job.scratch / outcome.chosen), scratch / "to"), target)
     rows = [verdict.to_json() for verdict in outcome.verdicts]
     return Summary(candidates=rows, chosen=outcome.chosen, reason=outcome.reason)
+
+
+def _laid_out(version: Path, empty: Path) -> Path:
+    """The folder to copy: a version; for Triton a model, with its configuration beside version 1."""
+    if not (version / CONFIG_FILE).exists():
+        return version
+    empty.mkdir()
+    version.rename(empty / "1")
+    shutil.copy(empty / "1" / CONFIG_FILE, empty)
+    return empty
 
 
 def _copy(source: Path, target: Path) -> None:

@@ -18,6 +18,7 @@ from typing import Any, Protocol
 from components.errors import WorkerLostError
 from pipelines import (
     backups,
+    code_watch,
     compiling,
     digests,
     engines,
@@ -28,6 +29,7 @@ from pipelines import (
     plans,
     recovery,
     remote,
+    user_code,
 )
 from pipelines.cards import card
 from pipelines.compiling import RUNNERS as RUNNERS
@@ -139,6 +141,7 @@ def template_of(
     """The compiled pipeline and its key: kept from an earlier run, else compiled, which imports TFX."""
     digests.remember_in(workspace.root)
     with remote.held():
+        code_watch.begin(user_code.modules_of(experiment))
         key = plans.key_of(experiment, workspace, cache=options.cache)
         kept = plans.load(workspace, key)
         if kept is not None:
@@ -146,7 +149,10 @@ def template_of(
         loading()
         warm.load()
         template = compiling.compile_template(experiment, workspace, cache=options.cache)
-        return key, plans.save(workspace, key, template)
+        if not code_watch.has_changed():
+            return key, plans.save(workspace, key, template)
+    # The key is that of other code than was compiled.
+    return template_of(experiment, workspace, options, loading)
 
 
 @dataclass(frozen=True)

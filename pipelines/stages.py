@@ -6,7 +6,7 @@ stands in its text. `pipelines.config` puts them together and loads files.
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, field_validator, model_validator
 
@@ -53,22 +53,37 @@ class Rewrite(Stage):
         description="Points of accuracy that a candidate may lose, as an upper bound: with no "
         "disagreement at all, 1 point at 0.95 needs 299 validation examples.",
     )
-    max_slice_drop: Annotated[float, Field(ge=0, le=100)] = Field(
+    max_slice_drop: Annotated[float, Field(gt=0, le=100)] = Field(
         5.0,
         description="The same on each class that is large enough to tell: 5 points need 59 examples. "
-        "A smaller one refuses a candidate only where the loss is certain.",
+        "A smaller one refuses a candidate only where the loss is certain. Above 0: that nothing at all is "
+        "lost, no number of examples shows.",
     )
     confidence: Fraction = Field(0.95, description="Of each one-sided bound.")
     keep: Annotated[int, Field(ge=0)] = Field(
-        0, description="So many of the best candidates stay in the Rewriter's report, as files."
+        0,
+        description="So many of the best candidates stay in the Rewriter's report, as files; the original "
+        "is none of them.",
     )
     max_examples: Annotated[int, Field(ge=1)] = Field(3000, description="Validation examples judged at most.")
     candidate_timeout_s: Annotated[float, Field(gt=0)] = Field(
         600.0, description="For each build and judgement."
     )
     candidate_memory_mb: Annotated[float, Field(gt=0)] | None = Field(
-        None, description="For each build and judgement, in MiB; off when not given."
+        None,
+        description="For each build and judgement, in MiB; a candidate that takes more is lost alone. When "
+        "not given, 0.4 of the memory that is available as the Rewriter begins, and at least 2048.",
     )
+
+    @field_validator("max_slice_drop", mode="before")
+    @classmethod
+    def _slices_can_tell(cls, points: Any) -> Any:
+        if points == 0:
+            raise ValueError(
+                "no number of examples shows that a class loses nothing at all; give more than 0: "
+                "1 point needs 299 examples of a class, 5 points 59"
+            )
+        return points
 
     @model_validator(mode="after")
     def _fixed_is_tried(self) -> Rewrite:

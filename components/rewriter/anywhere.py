@@ -150,9 +150,16 @@ def _read_records(data: Path) -> list[bytes]:
     files = sorted(path for path in data.rglob("*") if path.is_file()) if data.is_dir() else [data]
     records: list[bytes] = []
     for file in files:
-        kind = "GZIP" if file.open("rb").read(2) == b"\x1f\x8b" else ""
         try:
+            with file.open("rb") as opened:
+                kind = "GZIP" if opened.read(2) == b"\x1f\x8b" else ""
             records += tf.data.TFRecordDataset(str(file), compression_type=kind).as_numpy_iterator()
+        except OSError as error:
+            raise DataError(
+                f"It cannot be read: {error.strerror}",
+                place=str(file),
+                remedy="Let this user read it, or name with --data a folder of TFRecords alone.",
+            ) from error
         except tf.errors.OpError as error:
             raise DataError(
                 f"It is no TFRecord file: {str(error).splitlines()[0]}",

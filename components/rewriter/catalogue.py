@@ -22,7 +22,7 @@ class Technique:
     """What is said of a technique beside its code.
 
     Attributes:
-        runtime: what serves it; a key of `runtimes.RUNTIMES`, or `tensorrt`.
+        runtime: what serves it; a key of `runtimes.RUNTIMES`.
         summary: what it does, in a few words.
         pays: objectives that `candidates: auto` tries it for.
     """

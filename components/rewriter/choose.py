@@ -23,6 +23,7 @@ from components.rewriter.bounds import (
     median_upper_bound,
 )
 from components.rewriter.catalogue import Objective
+from components.rewriter.figures import Figures, SliceFigures
 
 State = Literal["judged", "failed", "cannot_run", "left_out"]
 
@@ -36,6 +37,30 @@ MAX_BATCH_SHIFT = 0.01
 """How far an answer may move with what else is in its batch."""
 
 
+TELLING_DROP = 5.0
+"""Points that a slice must be able to tell, however strict the limit is: 59 examples do."""
+
+
+@dataclass(frozen=True)
+class Remedies:
+    """What helps against too few examples, as it is called where the rewrite was asked for.
+
+    Attributes:
+        more: to have more of them; empty where that cannot be.
+        more_judged: the same where there are more than are judged.
+        wider: to make do with fewer.
+        limit: the limit's name.
+    """
+
+    more: str = "enlarge data.splits.validation"
+    more_judged: str = "raise rewrite.max_examples"
+    wider: str = "widen rewrite.max_drop"
+    limit: str = "rewrite.max_drop"
+
+    def __str__(self) -> str:
+        return f"{self.more}, or {self.wider}" if self.more else self.wider
+
+
 @dataclass(frozen=True)
 class Policy:
     """What a candidate must keep to.
@@ -46,6 +71,7 @@ class Policy:
         confidence: of each one-sided bound, in (0, 1).
         max_slice_drop: points that may be lost on any slice which is large enough to tell.
         fixed: the candidate that goes on whatever the clock says, where it is sound; empty for none.
+        remedies: what to advise where there are too few examples.
     """
 
     objective: Objective
@@ -53,103 +79,12 @@ class Policy:
     confidence: float
     max_slice_drop: float = 5.0
     fixed: str = ""
+    remedies: Remedies = Remedies()
 
     @classmethod
     def from_json(cls, text: str) -> Self:
         raw = json.loads(text)
         return cls(raw["objective"], raw["max_drop"], raw["confidence"], raw["max_slice_drop"], raw["fixed"])
-
-
-@dataclass(frozen=True)
-class SliceFigures:
-    """A candidate on one slice of the judged examples.
-
-    Attributes:
-        name: `feature=value`.
-        examples: in the slice.
-        accuracy: of the candidate, in [0, 1].
-        newly_wrong: as in `Figures`.
-        newly_right: as in `Figures`.
-    """
-
-    name: str
-    examples: int
-    accuracy: float
-    newly_wrong: int
-    newly_right: int
-
-
-@dataclass(frozen=True)
-class ErrorFigures:
-    """A regression's candidate beside the original.
-
-    Attributes:
-        mean_absolute: error of the candidate, in the label's unit.
-        rise: mean growth of an example's absolute error, in percent of the original's mean.
-        rise_error: standard error of that mean.
-    """
-
-    mean_absolute: float
-    rise: float
-    rise_error: float
-
-
-@dataclass(frozen=True)
-class Figures:
-    """What was measured of one candidate, beside the original in the same process.
-
-    Attributes:
-        name: the technique.
-        examples: judged examples.
-        size_bytes: of the version folder.
-        size_ratio: to the original.
-        load_ms: loading and the first answer, in a fresh process.
-        latency_ms_p50: one example a call.
-        latency_ms_p95: one example a call.
-        throughput: examples/s at batch 32.
-        latency_ratios: per interleaved round, candidate's median by the original's.
-        throughput_ratios: per interleaved round, examples/s at batch 32, candidate's by the original's.
-        peak_memory_mb: of the process, with this candidate alone loaded.
-        accuracy: in [0, 1]; 0 for a regression, which has `errors` instead.
-        newly_wrong: examples that the original got right and this one does not.
-        newly_right: the other way round.
-        agreement: share of examples with the same top class, in [0, 1].
-        max_shift: largest change of any probability, in [0, 1].
-        batch_shift: largest change of any probability between an example alone and in a batch.
-        finite: whether all scores are finite numbers.
-        slices: the same per slice.
-        errors: of a regression.
-    """
-
-    name: str
-    examples: int
-    size_bytes: int
-    size_ratio: float
-    load_ms: float
-    latency_ms_p50: float
-    latency_ms_p95: float
-    throughput: float
-    latency_ratios: tuple[float, ...]
-    throughput_ratios: tuple[float, ...]
-    peak_memory_mb: float
-    accuracy: float
-    newly_wrong: int
-    newly_right: int
-    agreement: float
-    max_shift: float
-    batch_shift: float
-    finite: bool
-    slices: tuple[SliceFigures, ...] = ()
-    errors: ErrorFigures | None = None
-
-    @classmethod
-    def from_json(cls, text: str) -> Self:
-        raw = json.loads(text)
-        raw["latency_ratios"] = tuple(raw["latency_ratios"])
-        raw["throughput_ratios"] = tuple(raw["throughput_ratios"])
-        raw["slices"] = tuple(SliceFigures(**item) for item in raw["slices"])
-        raw["errors"] = ErrorFigures(**raw["errors"]) if raw.get("errors") else None
-        return cls(**raw)
 
 
 @dataclass(frozen=True)
@@ -179,6 +114,7 @@ class Verdict:
         reason: one sentence.
         sound: whether it keeps to what it must, however fast it is.
         state: judged, or why there was nothing to judge.
+        cause: of a failure, what ended its process; else empty.
         gain: factor by which it beats the original on the objective; 1 is equal.
         drop_bound: upper bound of the drop in points, or None where it could not be judged.
         figures: what was measured, or None where it could not be built or judged.
@@ -190,6 +126,7 @@ class Verdict:
     reason: str
     sound: bool = False
     state: State = "judged"
+    cause: str = ""
     gain: float = 1.0
     drop_bound: float | None = None
     figures: Figures | None = None
@@ -260,21 +197,29 @@ def _judge_slice(item: SliceFigures, policy: Policy) -> SliceVerdict:
 
 
 def _slice_fails(item: SliceFigures, verdict: SliceVerdict, policy: Policy) -> bool:
-    """A slice that is too small to clear a candidate may still be enough to convict it."""
-    if verdict.needed:
-        least = drop_lower_bound(item.newly_wrong, item.newly_right, item.examples, policy.confidence)
-        return least > policy.max_slice_drop
-    return verdict.drop_bound > policy.max_slice_drop
+    """A slice that is too small to clear a candidate may still be enough to convict it.
+
+    What a slice can tell, it tells under a stricter limit as well: else a
+    limit so strict that all are too small for it would let more pass.
+    """
+    if not verdict.needed:
+        return verdict.drop_bound > policy.max_slice_drop
+    least = drop_lower_bound(item.newly_wrong, item.newly_right, item.examples, policy.confidence)
+    if least > policy.max_slice_drop:
+        return True
+    can_tell = item.examples >= examples_needed(TELLING_DROP, policy.confidence)
+    return can_tell and verdict.drop_bound > TELLING_DROP
 
 
 def _too_much_drop(figures: Figures, policy: Policy, bound: float) -> str:
     needed = examples_needed(policy.max_drop, policy.confidence)
     if policy.max_drop <= 0:
-        return "no number of examples shows that nothing at all is lost: rewrite.max_drop must be above 0"
+        limit = policy.remedies.limit
+        return f"no number of examples shows that nothing at all is lost: {limit} must be above 0"
     if _too_few_numbers(figures, policy):
         return (
             f"{figures.examples} examples are too few to bound the growth of its error by "
-            f"{policy.max_drop:g} % ({needed} needed): enlarge the validation split or rewrite.max_drop"
+            f"{policy.max_drop:g} % ({needed} needed): {policy.remedies}"
         )
     if figures.errors is not None:
         return (
@@ -284,7 +229,7 @@ def _too_much_drop(figures: Figures, policy: Policy, bound: float) -> str:
     if figures.newly_wrong == 0 or figures.examples < needed:
         return (
             f"{figures.examples} examples are too few to bound the drop by {policy.max_drop:g} points "
-            f"(bound {bound:.2f}; {needed} needed): enlarge the validation split or rewrite.max_drop"
+            f"(bound {bound:.2f}; {needed} needed): {policy.remedies}"
         )
     return (
         f"it may lose up to {bound:.2f} points of accuracy, over {policy.max_drop:g} "
@@ -337,9 +282,9 @@ def choose(
 ) -> tuple[str, str]:
     """The name that goes on, and the reason; the original where nothing qualifies.
 
-    Those that are not surely more than a tenth behind the best count as equal,
-    so that noise does not decide: of them the smallest goes on, and of several
-    of about the same size the simplest.
+    For size, that is the smallest. Else those that are not surely more than a
+    tenth behind the best count as equal, so that noise does not decide: of them
+    the smallest goes on, and of several of about the same size the simplest.
 
     Args:
         verdicts: of all candidates.
@@ -363,6 +308,21 @@ def choose(
     return best.name, f"best {policy.objective} of {len(qualified)} qualified: {best.reason}{beside}"
 
 
+def ranked(verdicts: Sequence[Verdict], chosen: str, run_off: Mapping[str, Sequence[float]]) -> list[str]:
+    """Names of those that qualified, best first: the chosen one, those of the run-off by time, the others."""
+
+    def place(verdict: Verdict) -> tuple[bool, bool, float]:
+        times = run_off.get(verdict.name)
+        return (
+            verdict.name != chosen,
+            times is None,
+            -verdict.gain if times is None else float(np.median(times)),
+        )
+
+    good = [item for item in verdicts if item.qualified or item.name == chosen]
+    return [verdict.name for verdict in sorted(good, key=place)]
+
+
 def _why_not_fixed(verdicts: Sequence[Verdict], name: str) -> str:
     """Why what was set does not go on; empty where nothing was set."""
     if not name:
@@ -375,6 +335,9 @@ def _equals(
     qualified: Sequence[Verdict], policy: Policy, run_off: Mapping[str, Sequence[float]]
 ) -> list[Verdict]:
     """The best, and those that are as good."""
+    if policy.objective == "size":
+        least = min(_size(verdict) for verdict in qualified)
+        return [verdict for verdict in qualified if _size(verdict) == least]  # a size has no noise
     if not run_off:
         gain = max(verdict.gain for verdict in qualified)
         return [verdict for verdict in qualified if verdict.gain >= gain * (1.0 - SAME_WITHIN)]
@@ -400,8 +363,12 @@ def _advice(verdicts: Sequence[Verdict], policy: Policy) -> str:
     if not counts or max(counts) >= needed:
         return ""
     if policy.max_drop <= 0:
-        return ": no number of examples bounds a drop by 0 points. Widen rewrite.max_drop"
+        return f": no number of examples bounds a drop by 0 points. {_sentence(policy.remedies.wider)}"
     return (
         f": {max(counts)} validation examples cannot bound a drop by {policy.max_drop:g} points; "
-        f"{needed} could. Enlarge data.splits.validation, or widen rewrite.max_drop"
+        f"{needed} could. {_sentence(str(policy.remedies))}"
     )
+
+
+def _sentence(text: str) -> str:
+    return text[:1].upper() + text[1:]

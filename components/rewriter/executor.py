@@ -13,7 +13,6 @@ from tfx.types import artifact_utils
 
 from components.rewriter import rewrite
 from components.rewriter.choose import Policy
-from components.subprocesses import Limits
 
 
 class Executor(base_executor.BaseExecutor):
@@ -43,7 +42,7 @@ class Executor(base_executor.BaseExecutor):
                 target=settings["target"],
                 policy=Policy.from_json(exec_properties["rewrite"]),
                 max_examples=settings["max_examples"],
-                limits=Limits(settings["candidate_timeout_s"], settings["candidate_memory_mb"]),
+                limits=rewrite.limits(settings["candidate_timeout_s"], settings["candidate_memory_mb"]),
                 keep=settings["keep"],
                 scratch=Path(scratch),
             )

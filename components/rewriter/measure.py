@@ -13,7 +13,8 @@ import numpy as np
 
 from components.errors import DataError
 from components.rewriter.bounds import median_lower_bound, median_upper_bound, rounds_needed
-from components.rewriter.choose import SAME_WITHIN, ErrorFigures, Figures, SliceFigures
+from components.rewriter.choose import SAME_WITHIN
+from components.rewriter.figures import ErrorFigures, Figures, SliceFigures
 from components.serving import examples, runtimes
 from components.serving.runtimes import Runtime
 from components.serving.servable import size_bytes, version_folder
@@ -52,13 +53,15 @@ def measure(
     asked: Questions,
     rounds: int = ROUNDS,
     confidence: float = CONFIDENCE,
+    original_scores: np.ndarray | None = None,
 ) -> tuple[Figures, np.ndarray]:
     """Figures of a candidate, and its scores for the records: (N, C) float32; of a regression (N,).
 
     Latency and throughput are taken in interleaved rounds, candidate and
     original by turns, so that a machine that slows down slows both. Half the
     rounds do where they leave no doubt at that confidence, or where the
-    candidate is the original.
+    candidate is the original. Where the original's scores are known, it is not
+    asked for them again.
     """
     records = asked.records
     began = time.perf_counter()
@@ -71,7 +74,8 @@ def measure(
         original, original_scores = candidate, scores
     else:
         original = runtimes.load(original_uri)
-        original_scores = runtimes.predict_in_batches(original, records, BATCH)
+        if original_scores is None:
+            original_scores = runtimes.predict_in_batches(original, records, BATCH)
     single = _interleaved(candidate, original, records, 1, rounds, confidence)
     batch = min(BATCH, len(records))
     batched = _interleaved(candidate, original, records, batch, rounds, confidence)
@@ -279,16 +283,21 @@ def run_off(
         records: what they are asked.
         batch: examples a call.
         rounds: how many; half of them do where these tell the candidates apart.
-        confidence: with which they must.
+        confidence: with which they must. As many as can bound a median at it are
+            taken however long they last; then no more once 3 s for each contender have passed.
     """
+    least = max(_MIN_ROUNDS, rounds_needed(confidence))
     loaded = {name: runtimes.load(uri) for name, uri in uris.items()}
     size = min(batch, len(records))
     starts, calls = range(len(records) - size + 1), max(2, _CALLS_PER_ROUND // size)
     for runtime in loaded.values():  # all warm before the first round
         runtime.predict(records[:size])
     times: dict[str, list[float]] = {name: [] for name in loaded}
+    began, most_s = time.perf_counter(), _SECONDS / 2 * len(loaded)
     for number in range(rounds):
         if number == _MIN_ROUNDS and _told_apart(times, confidence):
+            break
+        if number >= least and time.perf_counter() - began > most_s:
             break
         chosen = [starts[(number * calls + call) % len(starts)] for call in range(calls)]
         taken: dict[str, list[float]] = {name: [] for name in loaded}

@@ -4,24 +4,52 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
-from components import subprocesses
+from components import memory, subprocesses
 from components.errors import ServableError
 from components.rewriter import catalogue, measure, worker
 from components.rewriter.catalogue import IDENTITY, Target
-from components.rewriter.choose import Figures, Policy, Verdict, choose, contenders, judge
+from components.rewriter.choose import Policy, Verdict, choose, contenders, judge, ranked
+from components.rewriter.figures import Figures
 from components.serving.servable import MANIFEST, VERSION_FOLDER, version_folder
 from components.serving.spread import spread
 
 KEPT_FOLDER = "candidates"
 _BUILDS_AT_A_TIME = 2
 _LEAST_TOLERANCE = 1e-5
+
+MEMORY_SHARE = 0.4
+"""Of the available memory, for each build or judgement where nothing else is set: two run side by side."""
+
+LEAST_MEMORY_MB = 2048.0
+"""Below, little could be built at all."""
+
+
+def limits(seconds: float, memory_mb: float | None) -> subprocesses.Limits:
+    """Limits of each build and judgement; where no memory is set, a share of what is available now."""
+    if memory_mb is None:
+        memory_mb = round(memory.share_mb(MEMORY_SHARE, least=LEAST_MEMORY_MB))
+    return subprocesses.Limits(seconds, memory_mb)
+
+
+_REMEDIES: Mapping[str, str] = {
+    "time": "Raise rewrite.candidate_timeout_s (of headrace rewrite: --timeout).",
+    "memory": "Raise rewrite.candidate_memory_mb (of headrace rewrite: --memory).",
+}
+
+
+class CandidateKilledError(RuntimeError):
+    """A candidate's process was ended from outside, by hand or for want of memory: that says nothing of it.
+
+    The node fails, and is run again on resume; a verdict would stand in the
+    cache and be taken for the candidate's.
+    """
 
 
 @dataclass(frozen=True)
@@ -63,11 +91,12 @@ class Job:
 
 @dataclass(frozen=True)
 class Outcome:
-    """The choice, the reason, and all verdicts."""
+    """The choice, the reason, all verdicts, and the names of those that qualified, best first."""
 
     chosen: str
     reason: str
     verdicts: Sequence[Verdict]
+    best: Sequence[str] = ()
 
 
 def rewrite(job: Job) -> Outcome:
@@ -78,6 +107,7 @@ def rewrite(job: Job) -> Outcome:
 
     Raises:
         ServableError: the original itself cannot be taken apart or judged.
+        CandidateKilledError: a process was ended from outside.
     """
     # Each once: two builds of one name would be in each other's way.
     names = [name for name in dict.fromkeys(_wanted(job)) if name != IDENTITY]
@@ -91,13 +121,26 @@ def rewrite(job: Job) -> Outcome:
         raise ServableError(
             f"The trained model itself cannot be served: {original.reason}",
             place=job.model_uri,
-            remedy="See the node's log for the whole message.",
+            remedy=_REMEDIES.get(original.cause, "See the node's log for the whole message."),
         )
+    job = _with_remedies(job)
     verdicts = [built[name] or _judge(job, name) for name in names]
-    chosen, reason = choose(verdicts, job.policy, _run_off(job, verdicts))
+    times, note = _run_off(job, verdicts)
+    chosen, reason = choose(verdicts, job.policy, times)
     return Outcome(
-        chosen, _for_target(job, chosen, reason), [_as_original(original), *verdicts, *_left_out(job, names)]
+        chosen,
+        _for_target(job, chosen, reason + note),
+        [_as_original(original), *verdicts, *_left_out(job, names)],
+        ranked(verdicts, chosen, times),
     )
+
+
+def _with_remedies(job: Job) -> Job:
+    """The job with what helps against too few examples: no larger split, where not all of it is judged."""
+    if int((job.scratch / IDENTITY / worker.OF_FILE).read_text()) <= job.max_examples:
+        return job
+    remedies = replace(job.policy.remedies, more=job.policy.remedies.more_judged)
+    return replace(job, policy=replace(job.policy, remedies=remedies))
 
 
 def _wanted(job: Job) -> Sequence[str]:
@@ -152,7 +195,7 @@ def _build(job: Job, technique: str) -> Verdict | None:
     try:
         subprocesses.run(worker.build, task, limits=job.limits)
     except subprocesses.WorkerFailed as failure:
-        return Verdict(technique, False, f"it could not be built: {failure}", state="failed")
+        return _failed(technique, "built", failure)
     reason = task.folder / worker.CANNOT_RUN_FILE
     if reason.exists():
         return Verdict(technique, False, f"it cannot run here: {reason.read_text()}", state="cannot_run")
@@ -165,15 +208,25 @@ def _judge(job: Job, technique: str) -> Verdict:
     try:
         subprocesses.run(worker.judge, task, limits=job.limits)
     except subprocesses.WorkerFailed as failure:
-        return Verdict(technique, False, f"it could not be judged: {failure}", state="failed")
+        return _failed(technique, "judged", failure)
     return judge(Figures.from_json((task.folder / worker.FIGURES_FILE).read_text()), job.policy)
 
 
-def _run_off(job: Job, verdicts: Sequence[Verdict]) -> dict[str, list[float]]:
-    """Times of those that must be told apart; empty where none must, or it fails."""
+def _failed(technique: str, what: str, failure: subprocesses.WorkerFailed) -> Verdict:
+    if failure.cause == "killed":
+        raise CandidateKilledError(
+            f"{technique} could not be {what}: {failure}, by somebody else or for want of memory; run it "
+            "again, with a lower rewrite.candidate_memory_mb or without this candidate if it happens again"
+        ) from failure
+    reason = f"it could not be {what}: {failure}"
+    return Verdict(technique, False, reason, state="failed", cause=failure.cause)
+
+
+def _run_off(job: Job, verdicts: Sequence[Verdict]) -> tuple[dict[str, list[float]], str]:
+    """Times of those that must be told apart, and what to say where that failed; empty where none must."""
     names = contenders(verdicts, job.policy)
     if not names:
-        return {}
+        return {}, ""
     task = worker.RunOff(
         folders={name: job.scratch / name for name in names},
         examples_uri=job.examples_uri,
@@ -184,10 +237,20 @@ def _run_off(job: Job, verdicts: Sequence[Verdict]) -> dict[str, list[float]]:
         confidence=job.policy.confidence,
     )
     try:
-        subprocesses.run(worker.run_off, task, limits=job.limits)
-    except subprocesses.WorkerFailed:
-        return {}  # each alone was judged: their own figures decide then
-    return dict(json.loads(task.result.read_text()))
+        subprocesses.run(worker.run_off, task, limits=_of_all(job.limits, len(names)))
+    except subprocesses.WorkerFailed as failure:
+        # Each alone was judged, and is sound: only which is the better one is less sure.
+        between = f"the run-off between {', '.join(names)} failed ({failure})"
+        return {}, f"; {between}, so that times taken apart decided"
+    return dict(json.loads(task.result.read_text())), ""
+
+
+def _of_all(each: subprocesses.Limits, count: int) -> subprocesses.Limits:
+    """For so many models in one process; memory for no more than are otherwise built side by side."""
+    several = min(count, _BUILDS_AT_A_TIME)
+    return subprocesses.Limits(
+        each.seconds * count, None if each.memory_mb is None else each.memory_mb * several
+    )
 
 
 def _as_original(verdict: Verdict) -> Verdict:
@@ -228,11 +291,10 @@ def write_report(job: Job, outcome: Outcome, report_uri: str) -> None:
     }
     Path(report_uri, "candidates.json").write_text(json.dumps(report, indent=1))
     shutil.copy(job.scratch / outcome.chosen / worker.SCORES_FILE, Path(report_uri, "judged.npy"))
-    best = sorted((item for item in outcome.verdicts if item.qualified), key=lambda item: -item.gain)
-    for verdict in best[: job.keep]:
-        folder = Path(report_uri, KEPT_FOLDER, verdict.name)
+    for name in outcome.best[: job.keep]:
+        folder = Path(report_uri, KEPT_FOLDER, name)
         folder.mkdir(parents=True)
-        _copy(job, verdict.name, folder)
+        _copy(job, name, folder)
 
 
 def read_judged(report_uri: str) -> np.ndarray:

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+import numpy as np
 import tensorflow as tf
 
 from components.rewriter import measure
@@ -62,6 +63,7 @@ class Task:
 
 def build(task: Task) -> None:
     """Writes the candidate's version folder and manifest, or why it cannot run here."""
+    _share_gpu()
     _keep_temporary_files(task.folder.with_name(f"{task.folder.name}.tmp"))
     calibration = Calibration(task.examples_uri, task.calibration_split) if task.calibration_split else None
     trained = TrainedModel(task.model_uri, Contract.from_json(task.contract), calibration)
@@ -99,10 +101,16 @@ class RunOff:
 
 def run_off(task: RunOff) -> None:
     """Writes each contender's time in each round."""
+    _share_gpu()
     records, _ = _asked(task.result.with_name(ASKED_FILE), task)
     uris = {name: str(folder) for name, folder in task.folders.items()}
     times = measure.run_off(uris, records, task.batch, confidence=task.confidence)
     task.result.write_text(json.dumps(times))
+
+
+def _share_gpu() -> None:
+    """TensorFlow takes a GPU's whole memory at first use: builds beside it and engines need some too."""
+    os.environ.setdefault("TF_FORCE_GPU_ALLOW_GROWTH", "true")
 
 
 def _keep_temporary_files(folder: Path) -> None:
@@ -113,10 +121,17 @@ def _keep_temporary_files(folder: Path) -> None:
 
 def judge(task: Task) -> None:
     """Writes the candidate's figures and its scores: (N, C) float32, in file order."""
+    _share_gpu()
     records, of = _asked(task.original.with_name(ASKED_FILE), task)
     asked = measure.Questions(records, task.label, task.slices)
+    known = task.original / SCORES_FILE
     figures, scores = measure.measure(
-        str(task.folder), str(task.original), asked, task.rounds, task.confidence
+        str(task.folder),
+        str(task.original),
+        asked,
+        task.rounds,
+        task.confidence,
+        np.load(known, allow_pickle=False) if known.exists() else None,
     )
     measure.write_scores(task.folder / SCORES_FILE, scores)
     (task.folder / OF_FILE).write_text(str(of))

@@ -1,4 +1,4 @@
-"""The part of a servable that takes tensors: TFLite by LiteRT, ONNX by ONNX Runtime.
+"""The part of a servable that takes tensors: TFLite by LiteRT, ONNX by ONNX Runtime, engines by TensorRT.
 
     core = open_core("litert", folder / "model.tflite")
     scores = core(tensor)                     # (B, ...) to (B, C) float32
@@ -18,6 +18,7 @@ import numpy as np
 
 from components.errors import ServableError
 from components.serving.servable import SIGNATURE_TENSORS
+from components.serving.tensorrt_core import TensorRtCore
 
 Core = Callable[[np.ndarray], np.ndarray]
 
@@ -67,7 +68,11 @@ class OnnxCore:
         return np.asarray(scores)
 
 
-CORES: dict[str, Callable[[Path], Core]] = {"litert": LiteRtCore, "onnxruntime": OnnxCore}
+CORES: dict[str, Callable[[Path], Core]] = {
+    "litert": LiteRtCore,
+    "onnxruntime": OnnxCore,
+    "tensorrt": TensorRtCore,
+}
 
 
 def open_core(runtime: str, path: Path) -> Core:

@@ -122,6 +122,7 @@ RUNTIMES: dict[str, Callable[[Path, Servable], Runtime]] = {
     "saved_model": SavedModelRuntime,
     "litert": TensorRuntime,
     "onnxruntime": TensorRuntime,
+    "tensorrt": TensorRuntime,
 }
 
 

@@ -24,7 +24,10 @@ from pipelines.cli.watch import TEXT, lines, log_format_option
     help=".npz with x (N, ...) and y (N,), or .npy with x alone; for Headrace's own models, TFRecords.",
 )
 @click.option(
-    "--to", "target_folder", type=click.Path(path_type=Path), help="New folder for the chosen model."
+    "--to",
+    "target_folder",
+    type=click.Path(path_type=Path),
+    help="New folder for the chosen model; for triton, of that name in the model repository.",
 )
 @click.option("--signature", default="serving_default", show_default=True, help="The one to rewrite.")
 @click.option("--label", default="label", show_default=True, help="Label feature of TFRecords.")
@@ -45,7 +48,7 @@ from pipelines.cli.watch import TEXT, lines, log_format_option
 @click.option("--max-drop", type=click.FloatRange(0, 100), default=1.0, show_default=True, help="Points.")
 @click.option(
     "--max-slice-drop",
-    type=click.FloatRange(0, 100),
+    type=click.FloatRange(0, 100, min_open=True),
     default=5.0,
     show_default=True,
     help="Points, by class.",
@@ -59,6 +62,12 @@ from pipelines.cli.watch import TEXT, lines, log_format_option
     default=600.0,
     show_default=True,
     help="Seconds a candidate.",
+)
+@click.option(
+    "--memory",
+    type=click.FloatRange(0, min_open=True),
+    metavar="MB",
+    help="MiB a candidate; 0.4 of what is available, and at least 2048, when not given.",
 )
 @output_option
 @log_format_option

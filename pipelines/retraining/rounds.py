@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from pipelines.errors import HeadraceError, InputError, InterruptedRunError, NodeFailedError
+from pipelines.errors import CodeChangedError, HeadraceError, InputError, InterruptedRunError, NodeFailedError
 from pipelines.remote_failures import UnreachableError
 from pipelines.retraining.ledger import Ledger, Record
 from pipelines.retraining.policy import Outcome, Span
@@ -174,6 +174,8 @@ def carry_out(record: Record, desk: Desk) -> None:
         record.bad = desk.chain.named(error.place)
         record.data = desk.chain.state(record.blamed)
         _end(record, desk, "bad_data", f"{error.headline} [{error.place}]")
+    except CodeChangedError:
+        raise  # this process has to be started again, and goes on with the round then
     except HeadraceError as error:
         _end(record, desk, "failed", f"{error.headline} [{error.place}]")
     except Exception as error:

@@ -202,7 +202,8 @@ class VertexResolution(KfpResolution):
     """Of a run on Vertex, which has resolvers of its own but no store that a container could ask.
 
     Its two strategies know no candidate: an identical second run is compared
-    with itself, evaluated, and pushed again.
+    with itself, evaluated, and pushed again. Nor do they ask the gate: drift is
+    against the latest statistics, also those of data that it refused.
     """
 
     def earlier_statistics(self, statistics: channel.BaseChannel) -> Found:

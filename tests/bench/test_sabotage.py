@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from bench import prove_rewriter, sabotage
+from bench import prove_rewriter, sabotage, small_harm
 from components import subprocesses
 from components.rewriter import worker
 from components.rewriter.base import Contract
@@ -98,7 +97,12 @@ def scratch(trained) -> Path:
     return trained.task.folder.parent
 
 
-def test_sound_candidates_pass(trained, scratch) -> None:
+@pytest.fixture(scope="module")
+def built(trained) -> None:
+    prove_rewriter.original(trained)
+
+
+def test_sound_candidates_pass(trained, built, scratch) -> None:
     found = prove_rewriter.sound(trained, scratch, ["float16", "tflite"])
     assert [(item.name, item.refused, item.reason) for item in found if item.refused] == []
 
@@ -113,8 +117,53 @@ _QUICK = ("calibrated_on_noise", "nan_in_a_weight", "truncated_file", "slice_rui
         for case in sabotage.cases(8, 5)
     ],
 )
-def test_sabotaged_candidates_are_refused(trained, scratch, case) -> None:
-    if not trained.task.folder.exists():
-        subprocesses.run(worker.build, replace(trained.task), limits=subprocesses.Limits(60.0))
+def test_sabotaged_candidates_are_refused(trained, built, scratch, case) -> None:
     (found,) = prove_rewriter.sabotaged(trained, scratch, [case])
     assert found.refused, found.reason
+
+
+@pytest.mark.parametrize(
+    ("cause", "may_not_load", "word"),
+    [
+        ("raised", True, "refused"),
+        ("crashed", True, "refused"),
+        ("time", True, "NOT JUDGED"),
+        ("killed", True, "NOT JUDGED"),
+        ("raised", False, "NOT JUDGED"),
+    ],
+)
+def test_what_could_not_be_judged_was_not_refused(trained, monkeypatch, cause, may_not_load, word) -> None:
+    """A broken runtime or a slow machine would else count as the gate's doing."""
+
+    def fail(*given, **options) -> None:
+        raise subprocesses.WorkerFailed("no", cause)
+
+    monkeypatch.setattr(subprocesses, "run", fail)
+    found = prove_rewriter.judged(trained.task, "case", trained.policy, may_not_load=may_not_load)
+    assert found.word == word
+    assert not found.passed
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        pytest.param(case, id=case.kind, marks=() if case.kind == "noisy_weights" else pytest.mark.slow)
+        for case in small_harm.cases(3, 1)
+    ],
+)
+def test_small_harm_is_as_large_as_was_drawn(trained, tmp_path, case) -> None:
+    """Measured on examples that the gate does not see, with the candidate that was built."""
+    task = sabotage.with_folder(trained.task, case, tmp_path)
+    small_harm.build(small_harm.Asked(case, task, 4.0))
+    lost = small_harm.read_drop(task.folder)
+    assert 4.0 - 0.5 < lost["drop"] <= 12.0 + 0.5
+    assert lost["unseen"] == 640
+
+
+@pytest.mark.parametrize(("passed", "reached"), [(0, True), (3, True), (4, False)])
+def test_of_the_slightly_harmed_some_may_pass(passed: int, reached: bool) -> None:
+    """One in twenty at a confidence of 0.95; three of twenty are within what chance allows."""
+    slight = [prove_rewriter.Result(str(number), number >= passed, "") for number in range(20)]
+    good = bad = [prove_rewriter.Result("case", False, "")]
+    *_, figure = prove_rewriter.figures_of("bars", good, bad, slight, 0.95)
+    assert (figure.ours, figure.other, figure.reached) == (passed, 20, reached)

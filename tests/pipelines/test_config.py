@@ -53,6 +53,11 @@ def test_overrides_reach_nested_values_with_their_types() -> None:
         ("train.epochs", "should look like key=value", "--set train.batch_size=64"),
         ("name.first=x", "is a value, not a group", ""),
         ("train=[", "not understood", ""),
+        (
+            "validation.fail_on=[enum_type_unexpected_string_value]",
+            "Did you mean 'enum_type_unexpected_string_values'",
+            "",
+        ),
     ],
 )
 def test_mistakes_are_named(override: str, headline: str, remedy: str) -> None:
@@ -144,9 +149,10 @@ def test_settings_and_hyperparameters_have_the_same_names() -> None:
         ('rewrite.candidates=["floot16"]', "no technique 'floot16'. Did you mean 'float16'?"),
         ('rewrite.candidates=["tflite"]', "the target tf_serving does not load tflite; it loads frozen"),
         ("rewrite.fixed=frozne", "fixed is 'frozne', which is not among the candidates: frozen, float16"),
+        ("rewrite.max_slice_drop=0", "give more than 0: 1 point needs 299 examples of a class"),
     ],
 )
-def test_candidates_that_are_not_there_or_not_loaded(override: str, said: str) -> None:
+def test_candidates_and_limits_that_cannot_be(override: str, said: str) -> None:
     with pytest.raises(ConfigError, match=re.escape(said)) as raised:
         config.load("digits", [override])
     assert raised.value.place.startswith("--set, rewrite")

@@ -25,6 +25,7 @@ SETTINGS: dict[str, Any] = {
     "max_slice_drop": 50.0,
     "confidence": 0.95,
     "timeout": 120.0,
+    "memory": None,
 }
 
 
@@ -135,6 +136,14 @@ def test_candidates_are_checked_before_anything_is_loaded(model, tmp_path) -> No
     assert raised.value.remedy == "Did you mean 'float16'?"
     with pytest.raises(ConfigError, match="tf_serving does not load tflite"):
         asked(model, tmp_path, candidates="frozen,tflite")
+
+
+@pytest.mark.parametrize(("given", "limit"), [(None, 4000.0), (3000.0, 3000.0)])
+def test_memory_is_limited_whether_asked_for_or_not(tmp_path, monkeypatch, given, limit) -> None:
+    from components import memory
+
+    monkeypatch.setattr(memory, "available_mb", lambda: 10_000.0)
+    assert asked(tmp_path, tmp_path, memory=given).limits.memory_mb == limit
 
 
 def test_an_output_that_is_there_is_not_written_over(tmp_path) -> None:
@@ -253,6 +262,50 @@ def test_half_a_model_is_not_left_behind(tmp_path, monkeypatch, was_there: bool)
     with pytest.raises(HeadraceError, match=r"cannot be written: .*No space left on device"):
         rewriting._copy(source, target)
     assert list(target.iterdir()) == [] if was_there else not target.exists()
+
+
+def test_for_triton_a_model_is_written_as_its_repository_wants_it(model, rows, tmp_path) -> None:
+    np.savez(tmp_path / "data.npz", x=rows, y=np.arange(500) % 3)
+    (tmp_path / "scratch").mkdir()
+    request = asked(model, tmp_path / "data.npz", candidates="onnx", target="triton")
+    target = tmp_path / "repository" / "thirds"
+    summary = rewriting.run(request, tmp_path / "scratch", target)
+    assert summary.chosen == "onnx", summary.candidates[1]["reason"]
+    assert sorted(path.name for path in target.iterdir()) == ["1", "config.pbtxt"]
+    assert (target / "1" / "model.onnx").is_file()
+    assert 'backend: "onnxruntime"' in (target / "config.pbtxt").read_text()
+
+
+def test_a_file_that_cannot_be_read_is_the_users_error(tmp_path, monkeypatch) -> None:
+    from components.rewriter import anywhere
+
+    (tmp_path / "a.tfrecord").write_bytes(b"")
+
+    def refuse(path: Path, *given: str) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied", str(path))
+
+    monkeypatch.setattr(Path, "open", refuse)
+    with pytest.raises(DataError, match="cannot be read: Permission denied") as raised:
+        anywhere._read_records(tmp_path)
+    assert raised.value.place.endswith("a.tfrecord")
+
+
+def test_a_process_that_was_ended_is_told_without_a_traceback(model, tmp_path, monkeypatch) -> None:
+    from components.rewriter import anywhere, rewrite
+
+    def killed(job: object) -> None:
+        raise rewrite.CandidateKilledError("float16 could not be judged: signal 9")
+
+    monkeypatch.setattr(anywhere, "prepare", lambda *given: None)
+    monkeypatch.setattr(rewrite, "rewrite", killed)
+    with pytest.raises(HeadraceError, match="process was ended: float16 could not be judged"):
+        rewriting.run(asked(model, tmp_path), tmp_path, None)
+
+
+def test_advice_names_the_options_of_the_command(tmp_path) -> None:
+    assert str(asked(tmp_path, tmp_path).policy.remedies) == (
+        "give more examples with --data, or widen --max-drop"
+    )
 
 
 def test_records_without_the_label_are_the_users_error(tmp_path, make_example) -> None:

@@ -26,7 +26,8 @@ def build(trained: TrainedModel, folder: Path) -> None:
         CannotRun: no weight of the model is pruned.
     """
     graph, inputs, outputs = frozen.optimised_core(trained)
-    zeros = [float(np.mean(value == 0)) for value in constants.weights(graph)]
+    kernels = [value for value in constants.weights(graph) if constants.is_kernel(value)]
+    zeros = [float(np.mean(value == 0)) for value in kernels]
     if not any(share >= MIN_ZEROS for share in zeros):
         most = max(zeros, default=0.0)
         raise CannotRun(f"the model is not pruned: at most {most:.0%} of any weight is zero")

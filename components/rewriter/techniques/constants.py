@@ -28,6 +28,11 @@ def _weight(node: Any) -> np.ndarray | None:
     return value if value.size >= MIN_ELEMENTS else None
 
 
+def is_kernel(value: np.ndarray) -> bool:
+    """Whether a constant has two dimensions or more; biases and scales have one, and often begin as zeros."""
+    return sum(size > 1 for size in value.shape) >= 2
+
+
 def replaced(graph_def: Any, replace: Replace) -> Any:
     """A copy of a GraphDef in which `replace` has stored large float32 constants otherwise."""
     changed = tf.compat.v1.GraphDef(versions=graph_def.versions, library=graph_def.library)
@@ -57,7 +62,7 @@ def stored_as(graph_def: Any, dtype: tf.DType) -> Any:
 
 
 def deflated(graph_def: Any, min_zeros: float) -> Any:
-    """A copy in which float32 constants with many zeros are stored deflated.
+    """A copy in which float32 kernels with many zeros are stored deflated.
 
     Args:
         graph_def: the graph.
@@ -65,7 +70,7 @@ def deflated(graph_def: Any, min_zeros: float) -> Any:
     """
 
     def replace(graph: Any, node: Any, value: np.ndarray) -> bool:
-        if float(np.mean(value == 0)) < min_zeros:
+        if not is_kernel(value) or float(np.mean(value == 0)) < min_zeros:
             return False
         packed = zlib.compress(np.ascontiguousarray(value).tobytes(), 9)
         stored = _constant(graph, f"{node.name}/deflated", np.array(packed, dtype=object), node.device)

@@ -2,7 +2,9 @@
 
 Building an engine needs the extra `tensorrt` and the very kind of GPU that will
 serve it. Without, the ONNX is built and checked, and the technique says that
-its engine was not verified.
+its engine was not verified. Where both are, the engine is built, and judged by
+the runtime in `serving.tensorrt_core` as any other candidate is; that was
+tested with a stand-in for TensorRT only.
 """
 
 from __future__ import annotations
@@ -15,12 +17,13 @@ import numpy as np
 
 from components.rewriter.base import CORE_INPUT, CannotRun, TrainedModel
 from components.rewriter.techniques import onnx_files
+from components.rewriter.techniques.tensorrt_calibration import BATCH, calibrator
+from components.serving import cuda
 from components.serving.servable import CORE_FILES
 from components.serving.triton import CONFIG_FILE, config
 
 MAX_BATCH = 64
 CALIBRATION_CACHE = "calibration.cache"
-_BATCH = 32
 
 
 def build(trained: TrainedModel, folder: Path, *, int8: bool) -> None:
@@ -42,10 +45,13 @@ def build(trained: TrainedModel, folder: Path, *, int8: bool) -> None:
 
     if not tf.config.list_physical_devices("GPU"):
         raise CannotRun(f"{checked}; the engine step is not verified here: there is no GPU")
+    shape = _shape(trained)  # before calibration: batches of other lengths could not be put together
     tensors = np.concatenate(trained.calibration_batches()) if int8 else None
-    cache = folder / CALIBRATION_CACHE
     folder.mkdir(parents=True, exist_ok=True)
-    plan = _engine(tensorrt, model.SerializeToString(), _shape(trained), tensors, cache)
+    try:
+        plan = _engine(tensorrt, model.SerializeToString(), shape, tensors, folder / CALIBRATION_CACHE)
+    except cuda.CudaError as error:
+        raise CannotRun(f"{checked}; the engine step is not verified here: {error}") from error
     trained.write_tensor_model(folder, lambda path: _write(path, plan), CORE_FILES["tensorrt"])
     (folder / CONFIG_FILE).write_text(_config(trained))
 
@@ -79,45 +85,14 @@ def _engine(trt: Any, model: bytes, shape: Sequence[int], tensors: np.ndarray | 
         raise CannotRun(f"TensorRT does not take its ONNX: {parser.get_error(0)}")
     settings = builder.create_builder_config()
     profile = builder.create_optimization_profile()
-    profile.set_shape(CORE_INPUT, (1, *shape), (_BATCH, *shape), (MAX_BATCH, *shape))
+    profile.set_shape(CORE_INPUT, (1, *shape), (BATCH, *shape), (MAX_BATCH, *shape))
     settings.add_optimization_profile(profile)
     settings.set_flag(trt.BuilderFlag.FP16)
     if tensors is not None:
         settings.set_flag(trt.BuilderFlag.INT8)
         settings.set_calibration_profile(profile)
-        settings.int8_calibrator = _calibrator(trt, tensors, cache)
+        settings.int8_calibrator = calibrator(trt, tensors, cache)
     plan = builder.build_serialized_network(network, settings)
     if plan is None:
         raise CannotRun("TensorRT could not build an engine; its log says why")
     return bytes(plan)
-
-
-def _calibrator(trt: Any, tensors: np.ndarray, cache: Path) -> Any:
-    """Feeds calibration batches from GPU memory that TensorFlow holds, and keeps TensorRT's cache."""
-    import tensorflow as tf
-
-    class Calibrator(trt.IInt8EntropyCalibrator2):
-        def __init__(self) -> None:
-            super().__init__()
-            self._at = 0
-            self._held: Any = None
-
-        def get_batch_size(self) -> int:
-            return _BATCH
-
-        def get_batch(self, names: Sequence[str]) -> list[int] | None:
-            batch = tensors[self._at : self._at + _BATCH]
-            if len(batch) < _BATCH:
-                return None
-            self._at += _BATCH
-            with tf.device("GPU:0"):
-                self._held = tf.identity(tf.constant(batch))
-            return [int(self._held.__cuda_array_interface__["data"][0])]
-
-        def read_calibration_cache(self) -> bytes | None:
-            return cache.read_bytes() if cache.exists() else None
-
-        def write_calibration_cache(self, data: bytes) -> None:
-            cache.write_bytes(data)
-
-    return Calibrator()

@@ -7,7 +7,8 @@ from dataclasses import replace
 import pytest
 
 from components.rewriter import bounds, choose
-from components.rewriter.choose import Figures, Policy, SliceFigures
+from components.rewriter.choose import Policy
+from components.rewriter.figures import Figures, SliceFigures
 
 POLICY = Policy("latency", 1.0, 0.95)
 GOOD = Figures(
@@ -121,6 +122,24 @@ def test_there_is_no_run_off_where_figures_tell() -> None:
     assert choose.contenders([of("frozen", 0.5, 400), of("float16", 0.5, 300)], by_size) == []
 
 
+def test_for_size_the_smallest_goes_on_however_simple_another_is() -> None:
+    """A size has no noise, so that a tenth is no tie."""
+    by_size = replace(POLICY, objective="size")
+    judged = [
+        choose.judge(replace(GOOD, name=name, size_bytes=size, size_ratio=size / 1000), by_size)
+        for name, size in (("frozen", 305), ("float16", 300), ("tflite", 300))
+    ]
+    assert choose.choose(judged, by_size)[0] == "float16"
+    assert choose.choose(judged[::-1], by_size)[0] == "float16"
+
+
+def test_the_best_are_in_the_order_of_the_run_off() -> None:
+    judged = [of("frozen", 0.9, 400), of("float16", 0.40, 300), of("tflite", 0.45, 300), of("onnx", 1.5, 300)]
+    times = {"float16": [1.3] * 15, "tflite": [1.0] * 15}
+    assert choose.ranked(judged, "tflite", times) == ["tflite", "float16", "frozen"]
+    assert choose.ranked(judged, "float16", {}) == ["float16", "tflite", "frozen"]
+
+
 def test_a_ruined_slice_is_refused_though_the_mean_holds() -> None:
     ruined = replace(GOOD, newly_wrong=40, newly_right=60, slices=(SliceFigures("label=a", 90, 0.5, 40, 0),))
     verdict = choose.judge(ruined, replace(POLICY, max_drop=2.0))
@@ -135,14 +154,52 @@ def test_a_ruined_slice_is_refused_though_the_mean_holds() -> None:
 )
 def test_a_slice_is_judged_where_it_is_large_enough(examples, wrong, qualified, needed) -> None:
     """A smaller one does not stop a candidate, unless it is certain that it loses too much."""
-    verdict = choose.judge(replace(GOOD, slices=(SliceFigures("label=a", examples, 0.9, wrong, 0),)), POLICY)
+    verdict = choose.judge(of_slice(examples, wrong), POLICY)
     assert (verdict.qualified, verdict.slices[0].needed) == (qualified, needed)
+
+
+def of_slice(examples: int, wrong: int) -> Figures:
+    return replace(GOOD, slices=(SliceFigures("label=a", examples, 0.9, wrong, 0),))
+
+
+@pytest.mark.parametrize(("examples", "wrong"), [(59, 1), (90, 40), (500, 20), (20, 9)])
+@pytest.mark.parametrize("stricter", [2.0, 0.1, 0.0])
+def test_a_stricter_limit_of_slices_lets_no_more_pass(examples, wrong, stricter) -> None:
+    """All of them are too small for so strict a limit, and yet tell what they told."""
+    assert not choose.judge(of_slice(examples, wrong), POLICY).qualified
+    verdict = choose.judge(of_slice(examples, wrong), replace(POLICY, max_slice_drop=stricter))
+    assert verdict.slices[0].needed or stricter == 2.0
+    assert not verdict.qualified
+
+
+def test_significant_harm_convicts_at_a_limit_that_no_slice_can_show() -> None:
+    strict = replace(POLICY, max_slice_drop=0.1)
+    assert choose.judge(of_slice(500, 0), strict).qualified
+    assert choose.judge(of_slice(500, 1), strict).qualified
+    assert not choose.judge(of_slice(500, 8), strict).qualified
 
 
 def test_too_few_examples_for_any_candidate_is_said_with_what_to_do() -> None:
     _, reason = choose.choose([choose.judge(replace(GOOD, examples=100), POLICY)], POLICY)
     assert "100 validation examples cannot bound a drop by 1 points; 299 could" in reason
     assert "data.splits.validation" in reason
+
+
+def test_advice_is_in_the_words_of_whoever_asked() -> None:
+    """A split that is larger does not help where no more of it is judged."""
+    few = replace(GOOD, examples=100)
+    for remedies, advice in (
+        (choose.Remedies(more="raise rewrite.max_examples"), "Raise rewrite.max_examples, or widen rewrite"),
+        (
+            choose.Remedies("give more with --data", "", "widen --max-drop", "--max-drop"),
+            "Give more with --data,",
+        ),
+        (choose.Remedies("", "", "widen --max-drop", "--max-drop"), "Widen --max-drop"),
+    ):
+        policy = replace(POLICY, remedies=remedies)
+        verdict = choose.judge(few, policy)
+        assert verdict.reason.endswith(str(remedies))
+        assert advice in choose.choose([verdict], policy)[1]
 
 
 def test_where_nothing_qualifies_the_original_goes_on() -> None:

@@ -80,6 +80,17 @@ def test_a_run_off_ends_once_its_contenders_are_told_apart(
     assert {name: len(taken) for name, taken in times.items()} == dict.fromkeys(fakes, rounds)
 
 
+def test_a_run_off_of_slow_contenders_ends_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of three, once 9 s have passed and as many rounds as bound a median were taken."""
+    seconds = iter(range(0, 1000, 3))
+    monkeypatch.setattr(measure.time, "perf_counter", lambda: float(next(seconds)))
+    fakes = {"one": Fake(1.0), "other": Fake(1.0, 1.0, 1.5, 1.5), "third": Fake(1.0)}
+    monkeypatch.setattr(measure.runtimes, "load", fakes.__getitem__)
+    times = measure.run_off({name: name for name in fakes}, RECORDS, 1)
+    # The clock is looked at after each round from the seventh on.
+    assert {len(taken) for taken in times.values()} == {FEW + 3}
+
+
 @pytest.mark.parametrize(("confidence", "rounds"), [(0.95, FEW), (0.999, 10)])
 def test_slow_models_get_as_many_rounds_as_the_confidence_needs(
     confidence: float, rounds: int, monkeypatch: pytest.MonkeyPatch

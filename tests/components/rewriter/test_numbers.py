@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from components.rewriter import bounds, measure
-from components.rewriter.choose import ErrorFigures, Figures, Policy, choose, judge
+from components.rewriter.choose import Policy, choose, judge
+from components.rewriter.figures import ErrorFigures, Figures
 
 LABELS = [10.0, 20.0, 30.0, 40.0]
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -124,6 +127,36 @@ def test_pruned_weights_deflate_and_come_back_exactly() -> None:
     with tf.Graph().as_default() as again, tf.compat.v1.Session() as session:
         tf.import_graph_def(stored, name="")
         np.testing.assert_array_equal(session.run(again.get_tensor_by_name("out:0")), weight)
+
+
+def test_texts_of_any_length_are_no_engine_and_say_why(monkeypatch) -> None:
+    """Before they are calibrated on: batches of other lengths could not even be put together."""
+    import sys
+    from types import SimpleNamespace
+
+    from components.rewriter.techniques import onnx_files, tensorrt_files
+
+    graph = SimpleNamespace(node=[])
+    monkeypatch.setattr(onnx_files, "convert", lambda trained: SimpleNamespace(graph=graph))
+    monkeypatch.setitem(sys.modules, "tensorrt", SimpleNamespace())
+    monkeypatch.setattr(tf.config, "list_physical_devices", lambda kind: ["GPU:0"])
+    core = SimpleNamespace(inputs=[tf.TensorSpec([None, None], tf.int32)])
+    texts: Any = SimpleNamespace(core=core)
+    with pytest.raises(CannotRun, match="wants inputs of one shape"):
+        tensorrt_files.build(texts, Path("/nowhere"), int8=True)
+
+
+@pytest.mark.parametrize("shape", [(64,), (1, 1, 1, 64)])
+def test_zeros_of_a_bias_are_no_pruning(shape: tuple[int, ...]) -> None:
+    """A layer that begins without an offset, or learns none, was not pruned."""
+    with tf.Graph().as_default() as graph:
+        kernel = np.random.default_rng(3).normal(size=(16, 64)).astype(np.float32)
+        tf.identity(tf.constant(kernel), name="out")
+        tf.identity(tf.constant(np.zeros(shape, np.float32), name="bias"), name="offset")
+    found = constants.weights(graph.as_graph_def())
+    assert [constants.is_kernel(value) for value in found] == [True, False]
+    stored = constants.deflated(graph.as_graph_def(), 0.3)
+    assert next(node for node in stored.node if node.name == "bias").op == "Const"
 
 
 def test_a_folder_for_triton_has_its_configuration(built) -> None:

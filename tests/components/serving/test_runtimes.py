@@ -43,7 +43,9 @@ def test_a_missing_manifest(tmp_path) -> None:
 
 def test_an_unknown_runtime(servable) -> None:
     replace(Servable.read(servable), runtime="abacus").write(servable)
-    with pytest.raises(ServableError, match="no runtime 'abacus'; known: litert, onnxruntime, saved_model"):
+    with pytest.raises(
+        ServableError, match="no runtime 'abacus'; known: litert, onnxruntime, saved_model, tensorrt"
+    ):
         runtimes.load(servable)
 
 
