@@ -34,6 +34,20 @@ class DataError(UserError):
     """Input data that cannot be used: unreadable, of the wrong type, too little."""
 
 
+class DamagedFileError(DataError):
+    """A file that cannot be read to its end.
+
+    Attributes:
+        at_byte: how far it was read; None where that is not known.
+    """
+
+    def __init__(
+        self, headline: str, *, place: str = "", remedy: str = "", at_byte: int | None = None
+    ) -> None:
+        super().__init__(headline, place=place, remedy=remedy)
+        self.at_byte = at_byte
+
+
 class AnomalyError(UserError):
     """Data that is readable but not what the schema says."""
 
@@ -42,8 +56,16 @@ class ServableError(UserError):
     """A servable that cannot be loaded, or answers wrongly."""
 
 
+class WrongAnswersError(ServableError):
+    """A servable that a server has loaded, and that does not answer there as it should."""
+
+
 class PushError(UserError):
     """A push that could not be carried out; the serving root is unchanged."""
+
+
+class RejectedError(PushError):
+    """A push whose model answers wrongly on the server, for no reason of the server's."""
 
 
 class EngineError(UserError):

@@ -14,6 +14,7 @@ import tensorflow as tf
 import tensorflow_transform as tft
 
 from modules import contract
+from modules.errors import TrainingError
 
 # What TFT writes for the spaces of a value, where a line also holds how frequent it is.
 _SPACE = "__SPACE__"
@@ -49,10 +50,25 @@ def class_ids(labels: tf.Tensor) -> tf.Tensor:
 
 
 def read(transform: tft.TFTransformOutput) -> Classes:
-    """What `class_ids` wrote, or a plain vocabulary `label` of somebody else's `preprocessing_fn`."""
+    """What `class_ids` wrote, or a plain vocabulary `label` of somebody else's `preprocessing_fn`.
+
+    Raises:
+        TrainingError: a label is no UTF-8 text.
+    """
     if transform.vocabulary_file_by_name(contract.LABEL_COUNTS) is None:
         plain = transform.vocabulary_by_name(contract.LABEL_VOCABULARY)
-        return Classes([name.decode() for name in plain], None)
-    lines = [line.decode() for line in transform.vocabulary_by_name(contract.LABEL_COUNTS)]
+        return Classes([_text(name) for name in plain], None)
+    lines = [_text(line) for line in transform.vocabulary_by_name(contract.LABEL_COUNTS)]
     pairs = [line.partition(" ") for line in lines]
     return Classes([name.replace(_SPACE, " ") for _, _, name in pairs], [int(count) for count, _, _ in pairs])
+
+
+def _text(label: bytes) -> str:
+    try:
+        return label.decode()
+    except UnicodeDecodeError as error:
+        raise TrainingError(
+            f"A label is no UTF-8 text: {label!r}",
+            place="data.label",
+            remedy="Write the labels in UTF-8; of a table, data.encoding sets the encoding that it has.",
+        ) from error

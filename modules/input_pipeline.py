@@ -27,7 +27,8 @@ from modules.errors import TrainingError
 
 AUTOTUNE = tf.data.AUTOTUNE
 _PARSE_BATCH = 256
-_SHUFFLE_BUFFER = 10_000
+SHUFFLED_AT_MOST = 1_000_000
+"""Examples. Nothing is trained on before the buffer is full: of so many rows of a table some seconds."""
 _FILES_AT_ONCE = 16
 """Read in turns. A constant: TensorFlow's own choice goes by the cores, and the order with it."""
 
@@ -91,7 +92,8 @@ class TrainingStream:
         augment: applied to whole batches.
         each: applied to single examples before they are batched, in parallel.
         unchanged: single pairs with nothing random, where `each` makes the features.
-        shuffle_buffer: examples that are shuffled at a time, at most 10,000.
+        shuffle_buffer: examples that are shuffled at a time. Of data that are sorted by class a smaller one
+            than the data makes batches of few classes.
         batching: how examples come together; another than plain batches allows no `each`.
     """
 
@@ -102,7 +104,7 @@ class TrainingStream:
     augment: Augment | None = None
     each: Augment | None = None
     unchanged: tf.data.Dataset | None = None
-    shuffle_buffer: int = _SHUFFLE_BUFFER
+    shuffle_buffer: int = SHUFFLED_AT_MOST
     batching: Batching = plain_batches
 
     def batches(self, *, epoch: int, step: int, epochs: int) -> tf.data.Dataset:
@@ -117,7 +119,7 @@ class TrainingStream:
             # cannot be combined with a seed that is a tensor.
             tf.compat.v1.get_default_graph().seed = 1
             shuffled = self.dataset.shuffle(
-                min(_SHUFFLE_BUFFER, self.shuffle_buffer, max(self.examples, 1)),
+                min(self.shuffle_buffer, max(self.examples, 1)),
                 seed=self.seed + number,
                 reshuffle_each_iteration=False,
             )

@@ -47,9 +47,6 @@ _NAMED_WEIGHTS = ("none", "imagenet")
 
 CLASS_LOSSES = ("cross_entropy", "focal")
 
-FINGERPRINT = "code_fingerprint"
-"""Execution property of every node, so that changed code is a cache miss."""
-
 
 def create_pipeline(
     experiment: Experiment,
@@ -147,9 +144,14 @@ def _gate_settings(experiment: Experiment) -> dict[str, Any]:
         "drift": settings.drift.model_dump(),
         "skew": settings.skew.model_dump(),
         "free_text": _free_text(experiment),
+        "one_value": experiment.model.family == "tabular",
+        # Columns that the model does not see.
+        "ignored": list(getattr(experiment.model, "ignore", ())),
         "remedy": f"Mend the data, {accepting}.",
         "remedy_of_shifts": "If the change is meant, raise validation.drift or validation.skew; "
         "else mend the data.",
+        "remedy_of_lists": "Write each value of a list into a column of its own, or leave the column out: "
+        "model.ignore, or data.exclude.",
     }
 
 
@@ -259,7 +261,8 @@ def _training_nodes(
         nodes.append(tfx_nodes.Tuner(tuner_fn=tuner_fn, custom_config=config, **common))
         best = nodes[0].outputs["best_hyperparameters"]
     if experiment.train.warm_start:
-        resolvers, base_model = found.warm_start(examples, json_utils.dumps(told))
+        root = workspace.serving_root(experiment.model_name)
+        resolvers, base_model = found.warm_start(examples, json_utils.dumps(told), root)
         nodes += resolvers
     node = tfx_nodes.Trainer(
         schema=schema,
@@ -392,4 +395,5 @@ def _add_fingerprint(node: base_node.BaseNode, modules: Sequence[str]) -> None:
         return  # resolved anew in every run
     executor = node.executor_spec.executor_class
     told = fingerprint.named_modules(node.exec_properties)
-    node.exec_properties[FINGERPRINT] = fingerprint.of_modules([executor.__module__, *told, *modules])
+    roots = [executor.__module__, *told, *modules]
+    node.exec_properties[fingerprint.PROPERTY] = fingerprint.of_modules(roots)

@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, field_validator, model_validator
 
+from pipelines.errors import nearest
 from pipelines.stage import Stage
 
 Share = Annotated[int, Field(ge=1, le=100)]
@@ -69,6 +70,11 @@ class Data(Stage):
     max_bad_fraction: Annotated[float, Field(ge=0, le=1)] = Field(
         0.01, description="More bad records than this fail the run even in quarantine."
     )
+    damaged_files: Literal["refuse", "keep"] = Field(
+        "refuse",
+        description="In quarantine, keep: what was read of a file before its damage is used, and what is "
+        "behind it counts as bad records, estimated by bytes where the file's length is known.",
+    )
     image: str = Field("image", description="Feature with the encoded image.")
     text: str = Field("text", description="Feature with the text.")
     text_pair: str | None = Field(
@@ -125,6 +131,21 @@ class Distances(Stage):
     features: dict[str, Annotated[float, Field(ge=0, le=1)]] = Field({}, description="Feature -> limit.")
 
 
+def known_anomaly(name: str) -> str:
+    """The name of a kind of anomaly as TFDV has it in lower case, or `all`.
+
+    Raises:
+        ValueError: there is none of that name.
+    """
+    # Here, since a plain configuration needs no protocol buffers.
+    from components.data_gate import gate
+
+    known = [gate.ALL, *gate.kinds()]
+    if name not in known:
+        raise ValueError(f"there is no kind of anomaly {name!r}. {nearest(name, known)}")
+    return name
+
+
 class Validation(Stage):
     """What the data must be before anything is trained on it."""
 
@@ -137,6 +158,12 @@ class Validation(Stage):
         description="Kinds of anomalies that stop a run, by TFDV's names in lower case. all: every one, but "
         "not texts that were never seen in free text (the texts of a text model, the paths of images).",
     )
+
+    @field_validator("fail_on")
+    @classmethod
+    def _known_kinds(cls, names: list[str]) -> list[str]:
+        return [name if name == "all" else known_anomaly(name) for name in names]
+
     drift: Distances = Field(
         Distances(default=0.3, features={}),
         description="Training split against that of the latest run with other data.",

@@ -52,6 +52,14 @@ class SurroundingsError(HeadraceError):
     """What a node needs of its surroundings and did not get, such as room on a disk or a server's answer."""
 
 
+class CodeChangedError(HeadraceError):
+    """Code that was edited while it was being run, so that no key says what has run."""
+
+
+class RejectedError(SurroundingsError):
+    """A model that the server in use loads, and that answers wrongly there."""
+
+
 class WorkspaceError(HeadraceError):
     """A workspace that cannot be written or read."""
 

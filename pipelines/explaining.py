@@ -29,7 +29,6 @@ from pipelines.runners.files import RunFiles
 from pipelines.summary import RESOLVERS
 from pipelines.workspace import Workspace
 
-FINGERPRINT = "code_fingerprint"
 _RUN_ID = "explain-cache"
 _SHOWN = 60
 
@@ -120,7 +119,7 @@ def _reasons(name: str, history: _History) -> Iterator[str]:
         old, new = before.properties.get(key), now.properties.get(key)
         if old == new or new is None:
             continue
-        if key == FINGERPRINT:
+        if key == fingerprint.PROPERTY:
             yield from _code(name, run, history)
         else:
             yield from _differences(key, old, new)

@@ -28,6 +28,9 @@ from pipelines.errors import InputError
 PROJECT = Path(__file__).resolve().parents[1]
 OWN_PACKAGES = ("pipelines", "components", "modules")
 
+PROPERTY = "code_fingerprint"
+"""Execution property of every node, so that changed code is a cache miss."""
+
 
 def of_modules(roots: Iterable[str]) -> str:
     """Digest of the import closure of some modules, and of the package versions."""

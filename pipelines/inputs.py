@@ -70,6 +70,8 @@ def resolve(experiment: Experiment, workspace: Workspace) -> Resolved:
     if _is_images(data, found):
         return _resolve_images(experiment, _one_folder(data, found))
     data_format = _format(data, found)
+    if data.splits.by == "auto":
+        _check_named(found, data_format)
     return _resolve_files(experiment, _sources(found, data_format, -1), data_format, -1)
 
 
@@ -203,6 +205,24 @@ def _sources(found: Iterable[Path], data_format: str, span: int) -> list[Source]
     return sources
 
 
+def _check_named(found: Iterable[Path], data_format: str) -> None:
+    """Raises an InputError where some files are named as splits, and another beside them is not.
+
+    All of them would be split by hash, and what was held out be trained on.
+    """
+    for folder in (path for path in found if path.is_dir()):
+        inside = sorted(item for item in folder.iterdir() if item.suffix.lower() in SUFFIXES[data_format])
+        splits = {item.name: SPLIT_FOLDERS.get(item.name.split(".")[0].lower(), "") for item in inside}
+        others = [name for name, split in splits.items() if not split]
+        if others and len({split for split in splits.values() if split}) > 1:
+            named = ", ".join(name for name, split in splits.items() if split)
+            raise InputError(
+                f"Some files are named as splits ({named}), and {others[0]!r} beside them is not",
+                place=str(folder),
+                remedy="Move it away, or set data.splits.by=hash to split all of them anew.",
+            )
+
+
 def _named_split(path: Path, beside: Sequence[Path]) -> str:
     """The split that a file's name says, where all files of its folder are named so, such as test.csv."""
     names = [SPLIT_FOLDERS.get(child.name.split(".")[0].lower(), "") for child in beside]
@@ -281,6 +301,7 @@ def _request(
         options=options,
         on_bad_record=data.on_bad_record,
         max_bad_fraction=data.max_bad_fraction,
+        damaged_files=data.damaged_files,
         missing_values=tuple(data.missing_values),
         classes=not is_regression(experiment),
     )

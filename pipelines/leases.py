@@ -114,12 +114,18 @@ def try_lock(path: Path) -> int | None:
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         # Whoever held it may have taken the file away between the two calls.
-        if path.exists() and os.path.samestat(os.fstat(descriptor), path.stat()):
+        if _still_names(path, descriptor):
             return descriptor
     except BlockingIOError:
         pass
     os.close(descriptor)
     return None
+
+
+def _still_names(path: Path, descriptor: int) -> bool:
+    with contextlib.suppress(FileNotFoundError):
+        return os.path.samestat(os.fstat(descriptor), path.stat())
+    return False
 
 
 @contextlib.contextmanager
@@ -129,7 +135,7 @@ def shared(path: Path) -> Iterator[None]:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         fcntl.flock(descriptor, fcntl.LOCK_SH)
         # It may have been taken away while we waited.
-        if path.exists() and os.path.samestat(os.fstat(descriptor), path.stat()):
+        if _still_names(path, descriptor):
             break
         os.close(descriptor)
     try:

@@ -25,7 +25,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from pipelines import fingerprint, inputs, teachers
+from pipelines import fingerprint, inputs, leases, teachers
 from pipelines.config import Experiment
 from pipelines.located import FIELDS, located
 from pipelines.located import value as _at
@@ -110,9 +110,19 @@ def save(workspace: Workspace, key: str, template: Any) -> Any:
     path.with_suffix(".json").write_text(json.dumps(sources_of(template), sort_keys=True))
     for old in sorted(path.parent.glob("*.pb"), key=_used)[:-KEPT]:
         old.unlink(missing_ok=True)
-        for suffix in (".json", ".lock"):
-            old.with_suffix(suffix).unlink(missing_ok=True)
+        old.with_suffix(".json").unlink(missing_ok=True)
+    _remove_locks(path.parent)
     return template
+
+
+def _remove_locks(folder: Path) -> None:
+    """Takes away locks of pipelines that are no longer kept, but for those that a run holds."""
+    for lock in folder.glob("*.lock"):
+        descriptor = None if lock.with_suffix(".pb").exists() else leases.try_lock(lock)
+        if descriptor is not None:
+            # While it is held: whoever waits for it finds that the path names another file, or none.
+            lock.unlink(missing_ok=True)
+            os.close(descriptor)
 
 
 def sources_of(template: Any) -> dict[str, dict[str, str]]:
@@ -170,24 +180,15 @@ def one_at_a_time(workspace: Workspace, key: str, waiting: Callable[[], None]) -
     """
     path = _path(workspace, key).with_suffix(".lock")
     path.parent.mkdir(exist_ok=True)
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    while (descriptor := leases.try_lock(path)) is None:
+        waiting()
+        time.sleep(0.1)
     try:
-        while not _locked(descriptor):
-            waiting()
-            time.sleep(0.1)
         yield
     finally:
         # For forked children that still have the descriptor, too.
         fcntl.flock(descriptor, fcntl.LOCK_UN)
         os.close(descriptor)
-
-
-def _locked(descriptor: int) -> bool:
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
 
 
 def _used(path: Path) -> float:

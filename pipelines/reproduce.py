@@ -158,19 +158,19 @@ def _packages(seen: RunView) -> Iterator[Obstacle]:
 
 def _code(asked: Recalled, scratch: Workspace) -> Iterator[Obstacle]:
     for node, now in _fingerprints(asked.experiment, scratch).items():
-        before = asked.seen.fact(node, "code_fingerprint")
+        before = asked.seen.fact(node, fingerprint.PROPERTY)
         if before is not None and before != now:
             yield Obstacle("code", node, str(before)[:12], now[:12])
 
 
 def _fingerprints(experiment: Experiment, scratch: Workspace) -> Mapping[str, str]:
-    from pipelines.create import FINGERPRINT, create_pipeline
+    from pipelines.create import create_pipeline
 
     pipeline = create_pipeline(located(experiment, scratch.fetched), scratch, enable_cache=False)
     return {
-        node.id: node.exec_properties[FINGERPRINT]
+        node.id: node.exec_properties[fingerprint.PROPERTY]
         for node in pipeline.components
-        if FINGERPRINT in node.exec_properties
+        if fingerprint.PROPERTY in node.exec_properties
     }
 
 

@@ -20,7 +20,7 @@ from components.example_gen.component import ExampleGen
 from pipelines import inputs
 from pipelines.baseline import OtherBlessedModelStrategy, OtherStatisticsStrategy
 from pipelines.config import Experiment
-from pipelines.warm_start import BlessedTrainedModelStrategy
+from pipelines.warm_start import TrainedModelInServiceStrategy
 from pipelines.workspace import Workspace
 
 Found = tuple[list[Any], channel.BaseChannel]
@@ -51,11 +51,11 @@ class Resolution:
         ).with_id("EarlierStatistics")
         return [node], node.outputs["statistics"]
 
-    def warm_start(self, examples: channel.BaseChannel, custom_config: str) -> Found:
-        """The trained model behind the latest blessed one, of another training than this, or none."""
+    def warm_start(self, examples: channel.BaseChannel, custom_config: str, serving_root: Path) -> Found:
+        """The trained model behind the version in service, of another training than this, or none."""
         node = resolver.Resolver(
-            strategy_class=BlessedTrainedModelStrategy,
-            config={"custom_config": custom_config},
+            strategy_class=TrainedModelInServiceStrategy,
+            config={"custom_config": custom_config, "serving_root": str(serving_root)},
             examples=examples,
             model=channel.Channel(type=standard_artifacts.Model),
             model_blessing=channel.Channel(type=standard_artifacts.ModelBlessing),

@@ -18,6 +18,7 @@ from typing import Any, Protocol
 from components.errors import WorkerLostError
 from pipelines import (
     backups,
+    code_watch,
     compiling,
     digests,
     engines,
@@ -28,6 +29,7 @@ from pipelines import (
     plans,
     recovery,
     remote,
+    user_code,
 )
 from pipelines.cards import card
 from pipelines.compiling import RUNNERS as RUNNERS
@@ -48,6 +50,8 @@ from pipelines.workspace import Workspace, new_run_id
 
 _OF_DATA = {"DataError", "AnomalyError", "TrainingError"}
 """User errors of nodes that the data is to blame for; the others are of what surrounds a node."""
+
+_REJECTED = "RejectedError"
 
 TEMPLATE = "template.pb"
 """In a run's folder: the compiled pipeline that it carries out."""
@@ -137,6 +141,7 @@ def template_of(
     """The compiled pipeline and its key: kept from an earlier run, else compiled, which imports TFX."""
     digests.remember_in(workspace.root)
     with remote.held():
+        code_watch.begin(user_code.modules_of(experiment))
         key = plans.key_of(experiment, workspace, cache=options.cache)
         kept = plans.load(workspace, key)
         if kept is not None:
@@ -144,7 +149,10 @@ def template_of(
         loading()
         warm.load()
         template = compiling.compile_template(experiment, workspace, cache=options.cache)
-        return key, plans.save(workspace, key, template)
+        if not code_watch.has_changed():
+            return key, plans.save(workspace, key, template)
+    # The key is that of other code than was compiled.
+    return template_of(experiment, workspace, options, loading)
 
 
 @dataclass(frozen=True)
@@ -358,11 +366,17 @@ def _policies(experiment: Experiment, nodes: Collection[str]) -> dict[str, Polic
     }
 
 
+def _blamed(kinds: Collection[str]) -> type[errors.HeadraceError]:
+    """The error for a user error of a node, by the names of its classes."""
+    if _REJECTED in kinds:
+        return errors.RejectedError
+    return errors.SurroundingsError if _OF_DATA.isdisjoint(kinds) else errors.InputError
+
+
 def _failure(failures: list[Event], folder: Path) -> errors.HeadraceError:
     for event in failures:
         if event.error and event.user_error:
-            kind = errors.SurroundingsError if _OF_DATA.isdisjoint(event.kinds) else errors.InputError
-            return kind(**event.error)
+            return _blamed(event.kinds)(**event.error)
     if failures and failures[0].error:
         return errors.NodeFailedError(**failures[0].error)
     return errors.NodeFailedError(

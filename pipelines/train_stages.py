@@ -33,7 +33,8 @@ class Schedule(Stage):
     every: Annotated[float, Field(gt=0)] = Field(1.0, description="exponential: see rate.")
     power: Annotated[float, Field(gt=0)] = Field(1.0, description="polynomial: 1 is a straight line.")
     boundaries: list[Annotated[float, Field(gt=0)]] = Field(
-        [], description="piecewise: where each factor begins to hold, ascending."
+        [],
+        description="piecewise: where each factor begins to hold, ascending, from the end of the warm-up on.",
     )
     factors: list[Annotated[float, Field(ge=0)]] = Field(
         [], description="piecewise: shares of the peak, one a boundary."
@@ -226,7 +227,7 @@ class Train(Stage):
         "", description="Steps to write a profiler trace of, such as 20-30; see headrace profile."
     )
     warm_start: bool = Field(
-        False, description="Begin with the weights behind the latest blessed model of another training."
+        False, description="Begin with the weights behind the model in service, of another training."
     )
     distill: Distill | None = Field(None, description="Learn from a teacher too.")
     prune: Prune | None = Field(None, description="Make most weights zero.")

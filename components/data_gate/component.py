@@ -54,7 +54,8 @@ class DataGate(base_component.BaseComponent):
             previous_statistics: of earlier data; may resolve to none.
             settings: `fail_on` (see `gate.chosen_kinds`), `drift` and `skew` (each
                 `default` and `features`), `free_text` (features of which unseen values are
-                no anomaly), and what an error advises: `remedy` of anomalies, `remedy_of_shifts`.
+                no anomaly), `one_value` (whether a column may hold no lists) but of `ignored` ones, and
+                what an error advises: `remedy` of anomalies, `remedy_of_shifts`, `remedy_of_lists`.
         """
         super().__init__(
             DataGateSpec(

@@ -46,12 +46,32 @@ class Executor(base_executor.BaseExecutor):
             for split in splits
             for sentence in gate.sentences(split, _anomalies(anomalies.uri, split), fail_on, free_text)
         ]
+        lists = _several_values(input_dict, splits, settings)
         shifts = _shifts(input_dict, splits, settings)
         moved = [shift.sentence() for shift in shifts if shift.too_far]
-        remedy = settings["remedy"] if findings else settings["remedy_of_shifts"]
-        gate.check([*findings, *moved], ", ".join(splits), remedy)
+        remedies = {
+            "remedy_of_lists": lists,
+            "remedy": findings,
+            "remedy_of_shifts": moved,
+        }
+        remedy = " ".join(settings[name] for name, found in remedies.items() if found)
+        gate.check([*lists, *findings, *moved], ", ".join(splits), remedy)
         report = artifact_utils.get_single_instance(output_dict["report"])
         _write_report(report.uri, splits, shifts)
+
+
+def _several_values(
+    input_dict: dict[str, list[types.Artifact]], splits: list[str], settings: dict[str, Any]
+) -> list[str]:
+    """Columns of lists, where the model takes one value of each."""
+    if not settings["one_value"]:
+        return []
+    uri = artifact_utils.get_single_uri(input_dict["statistics"])
+    return [
+        sentence
+        for split in splits
+        for sentence in gate.several_values(split, _statistics(uri, split), settings["ignored"])
+    ]
 
 
 def _shifts(

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from tensorflow_metadata.proto.v0 import anomalies_pb2
+from tensorflow_metadata.proto.v0 import anomalies_pb2, statistics_pb2
 
 from components.errors import AnomalyError
 
 ALL = "all"
 UNSEEN_TEXT = "enum_type_unexpected_string_values"
 """A text that the schema does not list: no anomaly of free text, in which every one is new."""
-_MAX_SHOWN = 5
+_MAX_SHOWN = 50
 
 
 def kinds() -> list[str]:
@@ -58,15 +58,45 @@ def sentences(
     return found
 
 
+def several_values(
+    split: str, statistics: statistics_pb2.DatasetFeatureStatisticsList, ignored: Collection[str]
+) -> list[str]:
+    """One sentence per column with more than one value in a row, of which a table's model takes one."""
+    counts = {
+        feature.path.step[0]: common.max_num_values
+        for feature in statistics.datasets[0].features
+        if (
+            common := (
+                feature.num_stats if feature.HasField("num_stats") else feature.string_stats
+            ).common_stats
+        )
+    }
+    return [
+        f"{split}: feature {name!r}: Expected one value in a row; up to {count} were seen"
+        for name, count in sorted(counts.items())
+        if count > 1 and name not in ignored
+    ]
+
+
 def _counts(info: anomalies_pb2.AnomalyInfo, fail_on: Collection[str]) -> bool:
     found = {anomalies_pb2.AnomalyInfo.Type.Name(reason.type).lower() for reason in info.reason}
     return bool(found & set(fail_on))
 
 
 def check(findings: Sequence[str], place: str, remedy: str) -> None:
-    """Raises an AnomalyError that lists the findings, if there are any."""
+    """Raises an AnomalyError that lists the findings, if there are any.
+
+    Where they are a flood, all of them are in the node's log: a failed node has no output that is kept.
+    """
     if not findings:
         return
+    if len(findings) > _MAX_SHOWN:
+        print("What stops the run:", *findings, sep="\n", flush=True)
     shown = "; ".join(findings[:_MAX_SHOWN])
-    more = f"; and {len(findings) - _MAX_SHOWN} more" if len(findings) > _MAX_SHOWN else ""
-    raise AnomalyError(f"The data is not what its schema says: {shown}{more}", place=place, remedy=remedy)
+    hidden = len(findings) - _MAX_SHOWN
+    more = f"; and {hidden} more, in the node's log (DataGate.log in the run's folder)"
+    raise AnomalyError(
+        f"The data is not what its schema says: {shown}{more if hidden > 0 else ''}",
+        place=place,
+        remedy=remedy,
+    )

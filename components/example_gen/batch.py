@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import TypeVar
 
-from components.errors import DataError
+from components.errors import DamagedFileError, DataError
+from components.example_gen.request import Request
+
+_T = TypeVar("_T")
 
 BATCH_RECORDS = 1024
 
@@ -59,3 +63,12 @@ def chunks(numbered: Iterable[tuple[int, bytes]]) -> Iterator[tuple[int, list[by
         raise
     if records:
         yield first, records
+
+
+def up_to_damage(batches: Iterator[_T], request: Request) -> Iterator[_T]:
+    """Batches of a look ahead; damage ends it where what is damaged is put aside later on."""
+    try:
+        yield from batches
+    except DamagedFileError:
+        if request.on_bad_record == "fail":
+            raise

@@ -58,17 +58,25 @@ def _feature_fault(example: tf.train.Example, rule: FeatureRule) -> str | None:
     values = getattr(feature, got).value
     if len(values) != 1:
         return f"feature {rule.name!r} should hold one value; received {len(values)}"
+    if rule.kind in ("string", "any") and got == "bytes_list" and not _is_utf8(values[0]):
+        return f"feature {rule.name!r} is no UTF-8 text"
     if rule.kind == "text":
         return _text_fault(rule.name, values[0])
     return _image_fault(rule.name, values[0]) if rule.kind == "image" else None
 
 
-def _text_fault(name: str, encoded: bytes) -> str | None:
+def _is_utf8(encoded: bytes) -> bool:
     try:
-        blank = not encoded.decode("utf-8").strip()
+        encoded.decode("utf-8")
     except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _text_fault(name: str, encoded: bytes) -> str | None:
+    if not _is_utf8(encoded):
         return f"feature {name!r} is no UTF-8 text"
-    return f"feature {name!r} is blank" if blank else None
+    return None if encoded.decode("utf-8").strip() else f"feature {name!r} is blank"
 
 
 def _image_fault(name: str, encoded: bytes) -> str | None:

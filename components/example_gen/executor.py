@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import difflib
 import json
 import os
 from collections import defaultdict
@@ -94,6 +95,7 @@ def _plan(
     request: Request, sources: Sequence[Source], examples: str, report: str, quarantine: str
 ) -> ingest.Plan:
     kinds = column_kinds(request)
+    _check_key(request, sources, kinds)
     return ingest.Plan(
         request=request,
         kinds=kinds,
@@ -102,6 +104,34 @@ def _plan(
         examples_uri=examples,
         report_uri=report,
         quarantine_uri=quarantine,
+    )
+
+
+def _check_key(request: Request, sources: Sequence[Source], kinds: dict[str, str]) -> None:
+    """Raises a DataError where no record has the feature that records are split by.
+
+    All of them would share the key of nothing, and so one split. Reads up to
+    the first record that has it.
+    """
+    key = request.split.key
+    if not key:
+        return
+    read = open_reader(request, kinds)
+    seen: set[str] = set()
+    for source in sources:
+        for batch in ingest.with_unreadable_end(read, source):
+            for _, record in batch.records:
+                names = set(tf.train.Example.FromString(record).features.feature)
+                if key in names:
+                    return
+                seen |= names
+    if not seen:
+        return  # without a good record the bad ones are what there is to say
+    close = difflib.get_close_matches(key, sorted(seen), n=1, cutoff=0.5)
+    raise DataError(
+        f"There is no feature {key!r} to split by",
+        place="data.splits.key",
+        remedy=(f"Did you mean {close[0]!r}? " if close else "") + f"Features: {', '.join(sorted(seen))}.",
     )
 
 
@@ -135,6 +165,8 @@ class Outcome:
         bad: records that could not be used.
         first_bad: headline, place and remedy of the first in input order; empty where none.
         files: what was read, in input order.
+        damaged: files that could not be read to their ends.
+        first_damaged: as `first_bad`, of the first of those.
     """
 
     counts: Counts
@@ -142,12 +174,14 @@ class Outcome:
     bad: int
     first_bad: Sequence[str]
     files: Sequence[FileRecord] = ()
+    damaged: int = 0
+    first_damaged: Sequence[str] = ()
 
 
 def read_reports(report_uri: str) -> Outcome:
     """Adds up the reports that workers wrote, and removes them."""
     counts: Counts = defaultdict(lambda: defaultdict(int))
-    bad, firsts = 0, []
+    bad, firsts, damaged, ends = 0, [], 0, []
     files: list[FileRecord] = []
     for path in sorted(tf.io.gfile.glob(f"{report_uri}/group-*.json")):
         with tf.io.gfile.GFile(path) as file:
@@ -157,11 +191,13 @@ def read_reports(report_uri: str) -> Outcome:
             counts[name][label] += count
         bad += report["bad"]
         files.extend(FileRecord(**record) for record in report["files"])
-        if report["first_bad"]:
-            firsts.append(report["first_bad"])
+        damaged += report["damaged"]
+        firsts += [report["first_bad"]] if report["first_bad"] else []
+        ends += [report["first_damaged"]] if report["first_damaged"] else []
     nested = {name: dict(sorted(labels.items())) for name, labels in sorted(counts.items())}
     good = sum(sum(labels.values()) for labels in nested.values())
-    return Outcome(nested, good, bad, min(firsts)[2:] if firsts else (), files)
+    first_bad, first_damaged = (min(found)[2:] if found else () for found in (firsts, ends))
+    return Outcome(nested, good, bad, first_bad, files, damaged, first_damaged)
 
 
 def check_unchanged(paths: Sequence[str], files: Sequence[FileRecord], expected: str) -> None:
@@ -187,13 +223,25 @@ def check_unchanged(paths: Sequence[str], files: Sequence[FileRecord], expected:
 
 
 def check_bad(outcome: Outcome, request: Request) -> None:
-    """Raises a DataError for the first bad record, unless so few were quarantined."""
+    """Raises a DataError for the first bad record, unless so few were quarantined.
+
+    A file that ends in damage is no bad record: what was behind it is not known.
+    """
     if not outcome.bad:
         return
     headline, place, remedy = outcome.first_bad
     if request.on_bad_record == "fail":
         more = f" ({outcome.bad} bad records or files in all)" if outcome.bad > 1 else ""
         raise DataError(headline + more, place=place, remedy=remedy)
+    # An image is a file of its own: where it is damaged, one record is lost.
+    if outcome.damaged and request.damaged_files == "refuse" and request.format != "images":
+        headline, place, remedy = outcome.first_damaged
+        raise DataError(
+            f"{outcome.damaged} file(s) cannot be read to the end, so it is not known how much is lost; the "
+            f"first: {headline}",
+            place=place,
+            remedy=f"{remedy} Or keep what was read before the damage: data.damaged_files=keep.",
+        )
     total = outcome.good + outcome.bad
     if outcome.bad > request.max_bad_fraction * total:
         raise DataError(

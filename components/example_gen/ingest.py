@@ -11,15 +11,17 @@ from __future__ import annotations
 import base64
 import contextlib
 import json
+import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Any
 
 import apache_beam as beam
 import tensorflow as tf
 
-from components.errors import DataError
+from components.errors import DamagedFileError, DataError
 from components.example_gen import check, origins
 from components.example_gen.batch import Batch, Fault
 from components.example_gen.readers import open_reader
@@ -68,20 +70,24 @@ class Report:
 
     Attributes:
         counts: (split, label) -> records.
-        bad: how many records could not be used.
+        bad: how many records could not be used; of a damaged file, with those that must be behind it.
+        damaged: how many files could not be read to their ends.
         first_bad: file number, record number, headline, place, remedy; empty where none.
+        first_damaged: the same of the first damaged file.
         files: what `sources.FileRecord` says of each file, in input order.
     """
 
     counts: Counter[tuple[str, str]] = field(default_factory=Counter)
     bad: int = 0
+    damaged: int = 0
     first_bad: list[Any] = field(default_factory=list)
+    first_damaged: list[Any] = field(default_factory=list)
     files: list[FileRecord] = field(default_factory=list)
 
     def to_json(self) -> str:
         counts = sorted([split, label, count] for (split, label), count in self.counts.items())
         files = [asdict(file) for file in self.files]
-        return json.dumps({"counts": counts, "bad": self.bad, "first_bad": self.first_bad, "files": files})
+        return json.dumps({**self.__dict__, "counts": counts, "files": files})
 
 
 def groups(sources: Sequence[Source], request: Request) -> list[Group]:
@@ -145,6 +151,7 @@ class _Unreadable(Fault):
     """The rest of a file, from a record on."""
 
     error: DataError | None = None
+    records: int = 1
 
 
 def with_unreadable_end(read: Callable[[Source], Iterator[Batch]], source: Source) -> Iterator[Batch]:
@@ -155,13 +162,28 @@ def with_unreadable_end(read: Callable[[Source], Iterator[Batch]], source: Sourc
             read_so_far += len(batch.records) + len(batch.faults)
             yield batch
     except DataError as error:
-        yield Batch((), (_Unreadable(read_so_far, error.headline, b"", error),))
+        lost = _lost(source.path, error, read_so_far)
+        yield Batch((), (_Unreadable(read_so_far, error.headline, b"", error, lost),))
+
+
+def _lost(path: str, error: DataError, read: int) -> int:
+    """Records behind a damage, at least: as many a byte as before it."""
+    at = error.at_byte if isinstance(error, DamagedFileError) else None
+    if not at:
+        return 1
+    # Of a file that was cut nobody knows how long it was.
+    return max(math.ceil(read * (Path(path).stat().st_size - at) / at), 1)
 
 
 def _note(report: Report, index: int, source: Source, fault: Fault) -> None:
-    report.bad += 1
-    if not report.first_bad:
-        report.first_bad = [index, fault.number, *_describe(source, fault)]
+    found = [index, fault.number, *_describe(source, fault)]
+    report.first_bad = report.first_bad or found
+    if isinstance(fault, _Unreadable):
+        report.bad += fault.records
+        report.damaged += 1
+        report.first_damaged = report.first_damaged or found
+    else:
+        report.bad += 1
 
 
 def _describe(source: Source, fault: Fault) -> tuple[str, str, str]:

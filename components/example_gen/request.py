@@ -10,6 +10,7 @@ from typing import Any, Literal, Self
 FeatureKind = Literal["image", "text", "string", "int", "float", "any"]
 SplitBy = Literal["hash", "folder", "time"]
 OnBadRecord = Literal["fail", "quarantine"]
+DamagedFiles = Literal["refuse", "keep"]
 
 IMAGE_PATH = "path"
 """Feature of image files: where they lie below the data's root."""
@@ -84,6 +85,8 @@ class Request:
         classes: whether the label names classes (at least two are then needed).
         on_bad_record: fail on the first, or write them aside and go on.
         max_bad_fraction: of all records; more fail the run even in quarantine.
+        damaged_files: in quarantine, whether what was read before a file's damage is kept. How much
+            behind it is lost can only be estimated.
         missing_values: texts that stand for a missing cell in tables, besides an empty one.
     """
 
@@ -97,6 +100,7 @@ class Request:
     options: Mapping[str, str] = field(default_factory=dict)
     on_bad_record: OnBadRecord = "fail"
     max_bad_fraction: float = 0.01
+    damaged_files: DamagedFiles = "refuse"
     missing_values: tuple[str, ...] = ()
 
     def to_json(self) -> str:

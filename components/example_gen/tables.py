@@ -135,11 +135,11 @@ def row_faults(batch: pa.RecordBatch, rules: Sequence[FeatureRule]) -> dict[int,
         if _is_list(column.type):
             for row in _rows(pc.not_equal(pc.list_value_length(column), 1)):
                 reasons.setdefault(row, f"column {rule.name!r} should hold one value, not a list")
-        elif rule.kind == "text" and not pa.types.is_null(column.type):
+        elif not pa.types.is_null(column.type) and (rule.kind == "text" or _is_bytes(column.type)):
             readable, undecodable = _decoded(column)
             for row in undecodable:
                 reasons.setdefault(row, f"column {rule.name!r} is no UTF-8 text")
-            for row in _rows(_blank(readable)):
+            for row in _rows(_blank(readable)) if rule.kind == "text" else ():
                 reasons.setdefault(row, f"column {rule.name!r} is blank")
     return reasons
 

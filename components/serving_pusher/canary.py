@@ -15,13 +15,16 @@ from typing import Any, Protocol, Self
 
 import numpy as np
 
-from components.errors import ServableError
+from components.errors import ServableError, WrongAnswersError
 from components.serving.client import ModelClient, ServerError
 from components.serving.runtimes import Runtime, TensorRuntime
 from components.serving.servable import SIGNATURE_TENSORS, Servable
 
 _POLL_S = 0.2
 _INLINE_BYTES = 4096
+
+_OF_MODELS = {400, 500}
+"""HTTP statuses of a request that a loaded model cannot answer; others are of a server in trouble."""
 
 
 @dataclass(frozen=True)
@@ -91,18 +94,18 @@ def verify(server: Server, version: int, canary: Canary, clock: Clock = time) ->
     """Waits until the version is AVAILABLE, then compares its answers with the known ones.
 
     Raises:
-        ServableError: it did not become available, or answers otherwise.
+        WrongAnswersError: it answers otherwise, or with an error.
+        ServableError: it did not become available, or the server does not answer any more.
     """
     _wait(server, version, clock)
     try:
         rows = _ask(server, version, canary)
     except ServerError as error:
-        raise ServableError(
-            f"Version {version} does not answer: {error.headline}", place=error.place
-        ) from error
+        kind = WrongAnswersError if error.status in _OF_MODELS else ServableError
+        raise kind(f"Version {version} does not answer: {error.headline}", place=error.place) from error
     fault = _fault(rows, canary, server.tolerance)
     if fault:
-        raise ServableError(f"Version {version} answers wrongly: {fault}", place=server.model)
+        raise WrongAnswersError(f"Version {version} answers wrongly: {fault}", place=server.model)
 
 
 def _ask(server: Server, version: int, canary: Canary) -> list[dict[str, Any]]:

@@ -18,7 +18,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from components.errors import PushError, ServableError, UserError
+from components.errors import PushError, RejectedError, ServableError, UserError, WrongAnswersError
 from components.serving import examples, manifest, runtimes
 from components.serving.servable import SIGNATURE_TENSORS, Signature, version_folder
 from components.serving.triton import CONFIG_FILE
@@ -86,8 +86,9 @@ def deliver(delivery: Delivery, server: canary.Server | None) -> Delivered:
     """Pushes, copies to mirrors, and where there is a server makes sure that it serves what was pushed.
 
     Raises:
+        RejectedError: the version answers wrongly on the server.
         PushError: the root or a mirror cannot be written, or the server does not serve
-            the version; a new one is then withdrawn, and what was in service before is again.
+            the version. A new one is then withdrawn, and what was in service before is again.
     """
     runtime = runtimes.load(delivery.servable_uri)
     known = canary.Canary.of(runtime, warmup.choose(delivery.records))
@@ -101,7 +102,7 @@ def deliver(delivery: Delivery, server: canary.Server | None) -> Delivered:
             canary.verify(server, version, known)
     except (PushError, ServableError) as error:
         if current is not None:
-            raise PushError(error.headline, place=error.place, remedy=error.remedy) from error
+            raise _kind(error)(error.headline, place=error.place, remedy=error.remedy) from error
         raise _withdrawn(delivery, version, error) from error
     return Delivered(version, new=current is None)
 
@@ -155,11 +156,15 @@ def _withdrawn(delivery: Delivery, version: int, error: UserError) -> PushError:
         # One that cannot be reached is what failed, or will be seen to by the next push.
         with contextlib.suppress(PushError):
             mirror.follow(delivery.root, [url])
-    return PushError(
+    return _kind(error)(
         f"The pushed version was withdrawn: {error.headline}",
         place=f"{place}, {error.place}" if error.place else str(place),
         remedy=error.remedy if isinstance(error, PushError) else _SERVER_REMEDY,
     )
+
+
+def _kind(error: UserError) -> type[PushError]:
+    return RejectedError if isinstance(error, WrongAnswersError) else PushError
 
 
 def _withdraw(folder: Path, version: int, reason: str) -> Path:

@@ -8,7 +8,9 @@ features: (B, h, w, D), or (B, T, D) of tokens.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
+from typing import Any
 
 import keras
 
@@ -19,6 +21,10 @@ NORM_MOMENTUM = 0.9
 """Of moving statistics. Keras's 0.99 takes hundreds of steps to forget how it began: with a few
 hundred photos the validation loss then says nothing for the first epochs, and training stops on it."""
 
+_KERNEL = 3
+_CUT_DEVIATION = 0.87962566
+"""What cutting a normal distribution at two deviations leaves of one, as Keras divides by it too."""
+
 
 def separable_resnet(pixels: keras.KerasTensor, hparams: ImageModelHparams) -> keras.KerasTensor:
     """Depthwise separable residual stages with He initialisation.
@@ -27,7 +33,7 @@ def separable_resnet(pixels: keras.KerasTensor, hparams: ImageModelHparams) -> k
     pre-activation order of He et al. (2016, arXiv:1603.05027). The first stage
     keeps the resolution; each later one halves it.
     """
-    return _residual_stages(pixels, hparams, keras.layers.SeparableConv2D, _SEPARABLE)
+    return _residual_stages(pixels, hparams, keras.layers.SeparableConv2D, _separable)
 
 
 def cifar_resnet(pixels: keras.KerasTensor, hparams: ImageModelHparams) -> keras.KerasTensor:
@@ -36,17 +42,31 @@ def cifar_resnet(pixels: keras.KerasTensor, hparams: ImageModelHparams) -> keras
     The network of section 4.2 of He et al. (2015, arXiv:1512.03385), pre-activation
     (arXiv:1603.05027); with 3 stages of n blocks it has 6 n + 2 layers.
     """
-    return _residual_stages(pixels, hparams, keras.layers.Conv2D, {"kernel_initializer": "he_normal"})
+    return _residual_stages(pixels, hparams, keras.layers.Conv2D, _full)
 
 
-_SEPARABLE = {"depthwise_initializer": "he_normal", "pointwise_initializer": "he_normal"}
+def _full() -> dict[str, Any]:
+    return {"kernel_initializer": "he_normal"}
+
+
+def _separable() -> dict[str, Any]:
+    """He et al. (2015, arXiv:1502.01852), made anew for each layer: an initializer gives the same each time.
+
+    Keras's own counts all channels as a depthwise filter's inputs, of which it
+    sees one: its weights would be too small by the root of their number.
+    """
+    deviation = math.sqrt(2.0) / _KERNEL / _CUT_DEVIATION
+    return {
+        "depthwise_initializer": keras.initializers.TruncatedNormal(stddev=deviation),
+        "pointwise_initializer": "he_normal",
+    }
 
 
 def _residual_stages(
     x: keras.KerasTensor,
     hparams: ImageModelHparams,
     convolution: type[keras.Layer],
-    initializers: dict[str, str],
+    initializers: Callable[[], dict[str, Any]],
 ) -> keras.KerasTensor:
     x = keras.layers.Conv2D(
         hparams.filters[0], 3, padding="same", use_bias=False, kernel_initializer="he_normal", name="stem"
@@ -66,7 +86,7 @@ def _residual_block(
     stride: int,
     activation: str,
     convolution: type[keras.Layer],
-    initializers: dict[str, str],
+    initializers: Callable[[], dict[str, Any]],
     *,
     name: str,
 ) -> keras.KerasTensor:
@@ -81,12 +101,12 @@ def _residual_block(
         x = keras.layers.Activation(activation, name=f"{name}_activation{index}")(x)
         x = convolution(
             filters,
-            3,
+            _KERNEL,
             strides=step,
             padding="same",
             use_bias=False,
             name=f"{name}_{kind}{index}",
-            **initializers,
+            **initializers(),
         )(x)
     return keras.layers.Add(name=f"{name}_add")([shortcut, x])
 

@@ -74,6 +74,12 @@ def _network(name: str) -> Network:
     )
 
 
+def table_name(purpose: str, column: str) -> str:
+    """Name of the layer with a column's embeddings."""
+    # Keras takes no slash in a name, which a column's may have, such as km/h.
+    return f"{purpose}_{column}".replace("/", "_2f_")
+
+
 class Parts:
     """The row taken apart: z-scores as they are, indices as embeddings."""
 
@@ -101,8 +107,7 @@ class Parts:
         """An embedding of each index column, (B, width) each."""
         tables = [*self.tables, *(self.crosses if crosses else ())]
         return [
-            # Keras takes no slash in a name, which a column's may have, such as km/h.
-            keras.layers.Embedding(size, width, name=f"{purpose}_{name}".replace("/", "_2f_"))(
+            keras.layers.Embedding(size, width, name=table_name(purpose, name))(
                 keras.ops.cast(self._row[:, self._first + index], "int32")
             )
             for index, (name, size) in enumerate(tables)

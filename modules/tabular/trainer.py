@@ -14,7 +14,7 @@ from modules import contract, input_pipeline
 from modules.hparams.tabular import REGRESSION, TabularHparams
 from modules.tabular import columns
 from modules.tabular import model as tabular_model
-from modules.training import classifier, search, tuned
+from modules.training import classifier, search, tuned, warm
 
 if TYPE_CHECKING:
     from tfx.components import FnArgs
@@ -77,7 +77,24 @@ def _task(
         preprocess={contract.SIGNATURE_EXAMPLES: preprocess},
         resources={"transform_layer": transform_layer},
         regression=regression,
+        tables=_tables(hparams, layout, transform),
     )
+
+
+def _tables(
+    hparams: TabularHparams, layout: columns.Layout, transform: tft.TFTransformOutput
+) -> list[warm.Table]:
+    """The columns' vocabularies; which layers of a network of one's own go by them is not known."""
+    ours = hparams.model.name in tabular_model.MODELS
+    purposes = ("deep", "wide") if ours else ()
+    return [
+        warm.Table(
+            vocabulary=columns.vocabulary(name),
+            entries=transform.vocabulary_by_name(columns.vocabulary(name)),
+            layers=tuple(tabular_model.table_name(purpose, name) for purpose in purposes),
+        )
+        for name in layout.categorical
+    ]
 
 
 def _target(patterns: Sequence[str], transform: tft.TFTransformOutput) -> tabular_model.Target:

@@ -45,11 +45,13 @@ class Masking:
         Returns:
             The tokens to read, and the tokens to predict, `NOT_CHOSEN` elsewhere: (B, L) float32 each.
         """
-        chosen = self._chosen(tokens, seed)
-        how = tf.random.stateless_uniform(tf.shape(tokens), tf.add(seed, [1, 0]))
+        # Split, not counted on from: seeds count epochs, and the next ones would be drawn from twice.
+        of_choice, of_how, of_other = tf.unstack(tf.random.split(seed, 3))
+        chosen = self._chosen(tokens, of_choice)
+        how = tf.random.stateless_uniform(tf.shape(tokens), of_how)
         specials = self.vocabulary.specials
         other = tf.random.stateless_uniform(
-            tf.shape(tokens), tf.add(seed, [2, 0]), specials.first, self.vocabulary.size, tf.int32
+            tf.shape(tokens), of_other, specials.first, self.vocabulary.size, tf.int32
         )
         hidden = tf.where(how < _MASKED, float(specials.mask), tokens)
         hidden = tf.where((how >= _MASKED) & (how < _MASKED + _OTHER), tf.cast(other, tokens.dtype), hidden)

@@ -19,7 +19,7 @@ from modules.hparams.train import TrainHparams
 from modules.text import batching
 from modules.text import model as text_model
 from modules.text.masking import NOT_CHOSEN, Masking
-from modules.training import loop
+from modules.training import caching, loop, splits
 from modules.training.classifier import Start
 from modules.training.extensions import Extension
 from modules.training.report import FitReport
@@ -124,6 +124,7 @@ def _batches(
         seed=train.seed,
         augment=hidden,
         batching=by_length,
+        shuffle_buffer=splits.shuffle_buffer(caching.element_bytes(start.training.element_spec)),
     )
     plain = input_pipeline.evaluation_batches(
         start.validation, batch_size=train.batch_size, batching=by_length

@@ -133,6 +133,7 @@ def read(folder: str | Path) -> Published:
     """
     config = _config(Path(folder, CONFIG))
     lines = vocabularies.read_published(vocabulary_file(folder))
+    _check_size(lines, config["vocab_size"], vocabulary_file(folder))
     path = Path(folder, WEIGHTS)
     try:
         raw = load_file(str(path))
@@ -155,6 +156,18 @@ def read(folder: str | Path) -> Published:
     )
     vocabulary = Vocabulary(config["vocab_size"], vocabularies.published_specials(lines))
     return Published(shape, vocabulary, {_plain(name): value for name, value in raw.items()}, str(path))
+
+
+def _check_size(lines: Sequence[str], rows: int, path: Path) -> None:
+    """Raises a TrainingError where words have no embedding; says where embeddings have no word."""
+    if len(lines) > rows:
+        raise TrainingError(
+            f"The vocabulary has {len(lines)} lines, and the published weights embed {rows}",
+            place=str(path),
+            remedy=f"Give the vocabulary that the weights came with; {CONFIG} says vocab_size.",
+        )
+    if len(lines) < rows:
+        print(f"{path}: {len(lines)} lines for {rows} embeddings; words beyond the last line are unknown")
 
 
 def _plain(name: str) -> str:

@@ -19,7 +19,7 @@ from modules.text import model as text_model
 from modules.text.masking import Masking
 from modules.text.model import Vocabulary
 from modules.text.wordpiece import INSIDE
-from modules.training import classifier, search, tuned
+from modules.training import classifier, search, tuned, warm
 from modules.training.report import FitReport
 
 if TYPE_CHECKING:
@@ -92,7 +92,17 @@ class TextTask:
             augment=self._drop_tokens(),
             prepare=self.prepare,
             finish=self.finish,
+            tables=self._tables(),
         )
+
+    def _tables(self) -> list[warm.Table]:
+        """The tokens' vocabulary; n-grams are hashed, and have none."""
+        if not self._lines:
+            return []
+        entries = self._transform.vocabulary_by_name(tokens.VOCABULARY)
+        layer = f"{text_model.EMBEDDING}/tokens"
+        first = self._vocabulary.specials.first
+        return [warm.Table(tokens.VOCABULARY, entries, (layer,), first)]
 
     @property
     def _padding(self) -> int:

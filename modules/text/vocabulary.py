@@ -107,8 +107,9 @@ def read_published(path: str | Path) -> list[str]:
     Raises:
         TrainingError: neither is understood, or a special token is missing.
     """
-    text = Path(path).read_text(encoding="utf-8")
-    lines = _from_json(text, path) if Path(path).suffix == ".json" else text.splitlines()
+    # As bytes: reading as text would take a carriage return alone for a line's end.
+    text = Path(path).read_bytes().decode("utf-8")
+    lines = _from_json(text, path) if Path(path).suffix == ".json" else _split(text)
     for token in _SPECIAL.values():
         if token not in lines:
             raise TrainingError(
@@ -117,6 +118,11 @@ def read_published(path: str | Path) -> list[str]:
                 remedy="Give the vocab.txt or tokenizer.json that the weights came with.",
             )
     return lines
+
+
+def _split(text: str) -> list[str]:
+    """Lines by line feeds alone: a token may be one of the other characters that end a line in Unicode."""
+    return [line.removesuffix("\r") for line in text.removesuffix("\n").split("\n")]
 
 
 def _from_json(text: str, path: str | Path) -> list[str]:

@@ -139,8 +139,14 @@ class CheckpointStore:
             tf.io.gfile.rmtree(self._path(f"{_PREFIX}{step:010d}"))
 
     def clear(self) -> None:
-        """Removes all checkpoints; what was chosen by measuring stays."""
+        """Removes all checkpoints; what was chosen by measuring stays.
+
+        Those of parts too that an earlier process opened: one that went on behind a part never does.
+        """
         self.wait()
+        for name in self._inside():
+            if not name.startswith(_PREFIX) and tf.io.gfile.isdir(self._path(name)):
+                self.part(name)
         for part in self._parts.values():
             part.clear()
         for step in self._steps():
@@ -158,11 +164,13 @@ class CheckpointStore:
             _CHOICES, json.dumps({"identity": self._identity, "choices": dict(choices)}).encode()
         )
 
-    def _steps(self) -> list[int]:
+    def _inside(self) -> list[str]:
         if not tf.io.gfile.isdir(self._folder):
             return []
-        names = [name.rstrip("/") for name in tf.io.gfile.listdir(self._folder)]
-        found = [name.removeprefix(_PREFIX) for name in names if name.startswith(_PREFIX)]
+        return [name.rstrip("/") for name in tf.io.gfile.listdir(self._folder)]
+
+    def _steps(self) -> list[int]:
+        found = [name.removeprefix(_PREFIX) for name in self._inside() if name.startswith(_PREFIX)]
         return sorted(int(step) for step in found if step.isdigit())
 
     def _path(self, name: str) -> str:

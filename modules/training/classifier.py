@@ -90,6 +90,7 @@ class Task:
         stages: parts of the training that differ in what is frozen; none for one part.
         extend: what is added to losses and steps of a new model; called in the strategy's scope.
         finish: the trained model in float32 to the one that is written.
+        tables: vocabularies whose entries have weights of their own.
     """
 
     features: tuple[str, ...]
@@ -108,6 +109,7 @@ class Task:
     stages: Sequence[transfer.Stage] = ()
     extend: Callable[[keras.Model], Sequence[Extension]] = _without_extensions
     finish: Callable[[keras.Model], keras.Model] = _as_it_is
+    tables: Sequence[warm.Table] = ()
 
 
 @dataclass(frozen=True)
@@ -228,7 +230,9 @@ def _fitted(
     store = _store(fn_args, job, [task.description, names], base_model)
     prepared: Mapping[str, Any] = {}
     if base_model:
-        warm.load(model, base_model)
+        changed = warm.load(model, base_model, warm.Meaning(names, task.tables, task.build))
+        prepared = {"warm_start": changed}
+        echo(warm.describe(changed))
     elif not goes_on(store, train):
         start = Start(loaded.pairs, loaded.validation_pairs, sum(loaded.class_counts), session, store)
         prepared = task.prepare(model, start)

@@ -83,7 +83,9 @@ def fit(
     feed = Feed(stream, validation, session)
     training = _Training(model, feed, session, added, store, class_counts, echo, clock)
     with contextlib.ExitStack() as stack:
-        stack.enter_context(recomputed(model, enabled=session.hparams.recompute))
+        layers = stack.enter_context(recomputed(model, enabled=session.hparams.recompute))
+        if session.hparams.recompute and session.is_chief:
+            echo(str(layers))
         stack.enter_context(fused_norm.fused(model, enabled=session.hparams.fused_normalization))
         stack.enter_context(fused_activations.fused(enabled=session.hparams.fused_activations))
         stack.enter_context(added.around(model))

@@ -29,6 +29,8 @@ ToTraining = Callable[[dict[str, tf.Tensor], tf.Tensor], tf.Tensor]
 _UNKNOWN = "an example has a label without a class"
 _SHUFFLE_BYTES = 1 << 30
 _LEAST_SHUFFLED = 1_000
+_BYTES_AROUND = 512
+"""What TensorFlow needs of memory for an example in the buffer, besides its numbers."""
 
 
 @dataclass(frozen=True)
@@ -159,8 +161,14 @@ def _stream(
         batching=sources.batching,
         # Of the settings alone, not of this machine's memory or cache: the order
         # must be the same where a training goes on.
-        shuffle_buffer=max(_LEAST_SHUFFLED, _SHUFFLE_BYTES // max(item_bytes, 1)),
+        shuffle_buffer=shuffle_buffer(item_bytes),
     )
+
+
+def shuffle_buffer(item_bytes: int) -> int:
+    """How many examples are shuffled at a time: a whole table or all texts, and of large pictures some."""
+    fitting = _SHUFFLE_BYTES // (item_bytes + _BYTES_AROUND)
+    return min(max(_LEAST_SHUFFLED, fitting), input_pipeline.SHUFFLED_AT_MOST)
 
 
 def _encoded(sources: Sources, patterns: Sequence[str]) -> tf.data.Dataset:

@@ -47,7 +47,7 @@ COLUMNS = (
 
 STATUS = tuple(
     Column(key)
-    for key in ("experiment", "scheduler", "round", "phase", "failures", "next", "reason", "until")
+    for key in ("experiment", "scheduler", "looked", "round", "phase", "failures", "next", "reason", "until")
 )
 EXPLAINED = (*COLUMNS, Column("run"), Column("spans"), Column("phase"))
 
@@ -161,10 +161,13 @@ def status(experiment: str, overrides: tuple[str, ...], root: str, output: str) 
     made = scheduler(settings, workspace, lambda notice: None, looks_only=True)
     folder = workspace.root / "retraining" / settings.name
     holder = leases.describe(folder) if leases.is_alive(folder) else None
+    presence = made.ledger.presence
+    waiting = None if holder else presence.who_waits()
     current, decision = made.ledger.unfinished(), made.look()
     row = {
         "experiment": settings.name,
-        "scheduler": holder,
+        "scheduler": holder or (f"{waiting}, waiting" if waiting else None),
+        "looked": _moment(presence.last_look() or 0.0),
         "round": current.trigger if current else None,
         "phase": current.phase if current else None,
         "failures": len(made.ledger.failures()),
@@ -287,14 +290,14 @@ def install(
 
     from pipelines.retraining import ticks
     from pipelines.retraining.install import Dumper, Job, config_map, cron_job, systemd_unit
+    from pipelines.retraining.variables import variables
 
     settings = _load(experiment, overrides)
-    notify = settings.retraining.notify
-    variables = [notify.webhook_env] if notify and notify.webhook_env else []
+    told = variables(settings)
     place = Path(root).expanduser().absolute()
     named = _named(experiment)
     source = Path(named).read_text() if Path(named).is_absolute() else ""
-    job = Job(named, place, overrides, variables, source)
+    job = Job(named, place, overrides, told.needed, told.welcome, source)
     if kind == "kubernetes":
         if not image:
             raise ConfigError("--kubernetes needs an image", remedy="--image registry/headrace:1")

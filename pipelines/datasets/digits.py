@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from components import heap
+from pipelines.datasets.placing import put_in_place
 
 SHARDS = 4
 _DONE = "README"
@@ -40,7 +41,7 @@ def write(folder: Path) -> Path:
                 for record in records[shard::SHARDS]:
                     writer.write(record)
         (made / _DONE).write_text("scikit-learn's digits: features `image` (PNG) and `label`.\n")
-        made.rename(folder)
+        put_in_place(made, folder, _DONE)
     return folder
 
 

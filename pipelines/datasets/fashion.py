@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from pipelines.datasets.digits import example
+from pipelines.datasets.placing import put_in_place
 from pipelines.errors import InputError
 
 PACKAGE = "dataset-fashion-mnist"
@@ -45,7 +46,7 @@ def write(folder: Path, source: Path = SOURCE) -> Path:
         for split, (images, labels) in arrays.items():
             _write_split(made / split, images, labels, SHARDS[split])
         (made / _DONE).write_text("Fashion-MNIST: features `image` (PNG) and `label`.\n")
-        made.rename(folder)
+        put_in_place(made, folder, _DONE)
     return folder
 
 

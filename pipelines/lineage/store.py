@@ -135,6 +135,16 @@ class Store:
         ]
         return self._cancel(left)
 
+    def disown(self, execution_id: int) -> None:
+        """Marks an execution as failed that counted as complete, so that nothing takes its outputs up."""
+        self.end_operation(execution_id, ok=False)
+        outputs = [artifact.id for held in self.node(execution_id).outputs.values() for artifact in held]
+        found = self._store.get_artifacts_by_id(outputs)
+        for artifact in found:
+            artifact.state = pb.Artifact.ABANDONED
+        if found:
+            self._store.put_artifacts(found)
+
     def annotate_execution(self, execution_id: int, properties: Mapping[str, str | int | float]) -> None:
         """Adds custom properties to an execution. (Cache keys read artifacts, not executions.)"""
         found = self._store.get_executions_by_id([execution_id])

@@ -19,19 +19,27 @@ from components.challenge import compare
 from components.errors import ServableError
 from components.serving import manifest
 from components.serving_pusher import root as serving_root
-from pipelines import config, operations, remote, resuming, spans
+from pipelines import config, operations, resuming, spans
 from pipelines.config import Experiment
-from pipelines.errors import HeadraceError, InterruptedRunError, NodeFailedError
+from pipelines.errors import (
+    HeadraceError,
+    InputError,
+    InterruptedRunError,
+    NodeFailedError,
+    RejectedError,
+    SurroundingsError,
+)
 from pipelines.inputs import SPLITS
 from pipelines.lineage import store as lineage
 from pipelines.lineage.store import Store
 from pipelines.retraining import observe, watching
 from pipelines.retraining.ledger import Record
+from pipelines.retraining.part_names import part_name
 from pipelines.retraining.policy import Span
+from pipelines.retraining.present import Present
 from pipelines.retraining.rounds import RefusedError, StaleError, Trained, over_budget
 from pipelines.retraining.settings import Retraining
 from pipelines.run import Options, Outcome, Progress, interruptible, run
-from pipelines.spans import SpanFile
 from pipelines.workspace import Workspace
 
 _JUDGED = "Evaluator"
@@ -55,31 +63,27 @@ class LocalChain:
         self._root = workspace.serving_root(experiment.model_name)
 
     def spans(self) -> list[Span]:
-        pattern = remote.expanded(self._experiment.data.path or "")
-        if not spans.has_spans(pattern):
+        data = Present(self._experiment)
+        if not data.has_spans:
             return []
-        chosen = spans.of(self._experiment.data, pattern)
+        chosen = spans.of(self._experiment.data, data.pattern)
         return [(item.span, item.version) for item in chosen]
 
     def state(self, numbers: Sequence[int]) -> str:
-        return spans.state_of([item for item in self._found() if item.span in numbers])
+        return Present(self._experiment).state(numbers)
 
     def bad_spans(self, records: Sequence[Record]) -> list[int]:
-        found = self._found()
+        data = Present(self._experiment)
         refused = [record for record in records if record.outcome == "bad_data"]
-        bad = [record for record in refused if not observe.mended(record, found)]
+        bad = [record for record in refused if not observe.mended(record, data)]
         return sorted({span for record in bad for span in record.bad})
 
     def named(self, place: str) -> list[int]:
         # By whole names: data-1.csv is not data-11.csv.
-        pointed = [
-            item for item in self._found() if re.search(re.escape(str(item.path)) + r"(?![\w-])", place)
-        ]
+        data = Present(self._experiment)
+        found = data.files if data.has_spans else []
+        pointed = [item for item in found if re.search(re.escape(str(item.path)) + r"(?![\w-])", place)]
         return sorted({item.span for item in pointed})
-
-    def _found(self) -> list[SpanFile]:
-        pattern = remote.expanded(self._experiment.data.path or "")
-        return spans.find(pattern) if spans.has_spans(pattern) else []
 
     def without(self, skipped: Sequence[int]) -> LocalChain:
         if not skipped:
@@ -174,21 +178,29 @@ class LocalChain:
         return compare.faults(results, limits)
 
     def _golden(self, path: str) -> str:
-        """Examples of the golden set, read once: a chain of its own, as far as ExampleGen."""
+        """Examples of the golden set, read once: a chain of its own, as far as ExampleGen.
+
+        Raises:
+            SurroundingsError: it cannot be used, which says nothing about the data.
+        """
         raw = self._experiment.model_dump(mode="json")
-        raw["name"] = f"{self._experiment.name[:33]}-golden"
+        raw["name"] = part_name(self._experiment.name, "golden")
         raw["data"] = {**raw["data"], "path": path, "source": None, "span": None, "window": 1}
-        progress = self._progress()
-        outcome = run(
-            config.from_mapping(raw),
-            self._workspace,
-            Options(to_node="ExampleGen"),
-            _Telling(progress, _nobody),
-        )
+        progress = _Telling(self._progress(), _nobody)
+        try:
+            outcome = run(config.from_mapping(raw), self._workspace, Options(to_node="ExampleGen"), progress)
+        except InputError as error:
+            raise SurroundingsError(
+                f"The golden set cannot be used: {error.headline}",
+                place=f"retraining.golden: {path}" + (f", {error.place}" if error.place != path else ""),
+                remedy=error.remedy,
+            ) from error
         return str(self._output(outcome.run_id, "ExampleGen", "examples").uri)
 
+    def counts(self) -> dict[str, float]:
+        return asdict(self._sample() or watching.Sample())
+
     def push(self, record: Record) -> int:
-        record.counts = asdict(self._sample() or watching.Sample())
         try:
             outcome = self._run_like(record.run_id)
         except StaleError:
@@ -196,9 +208,19 @@ class LocalChain:
             if self._serves(self._output(record.run_id, "Rewriter", "servable").id):
                 return self.in_service()
             raise
+        except RejectedError as error:
+            self._take_back(record, error.headline)
+            if self.in_service() != record.before:
+                raise  # there is nothing to go back to: somebody has to look
+            raise RefusedError(error.headline) from error
         if outcome.state == lineage.REFUSED or not outcome.summary.pushed_version:
             raise RefusedError(outcome.summary.refusal or "no version came of it")
         return int(outcome.summary.pushed_version)
+
+    def _take_back(self, record: Record, reason: str) -> None:
+        """Of a push that was killed before the server was asked, the next finds the version in service."""
+        if record.before and self.in_service() > record.before:
+            self.roll_back(record, reason)
 
     def fault(self, record: Record) -> str:
         watch = self._experiment.retraining.watch

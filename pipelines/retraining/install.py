@@ -40,6 +40,7 @@ class Job:
         workspace: absolute.
         overrides: as `--set` takes them.
         variables: environment variables that hold addresses or secrets; named, never written.
+        welcome: others that are taken where they are given.
         source: text of the experiment's file; empty where it is one of Headrace's own.
     """
 
@@ -47,6 +48,7 @@ class Job:
     workspace: Path
     overrides: Sequence[str] = ()
     variables: Sequence[str] = ()
+    welcome: Sequence[str] = ()
     source: str = ""
 
     @property
@@ -71,17 +73,16 @@ def systemd_unit(job: Job, folder: Path) -> str:
         job: what to start.
         folder: where it is started, since experiment files and data may be named from there.
     """
-    command = _plain(shlex.join([sys.executable, "-m", "pipelines.cli.main", *job.command(job.experiment)]))
-    environment = f"EnvironmentFile=%h/.config/headrace/{job.name}.env\n" if job.variables else ""
-    wanted = "".join(f"# {name}=...\n" for name in job.variables)
-    note = f"# In that file, readable by you alone:\n{wanted}" if wanted else ""
+    arguments = [sys.executable, "-m", "pipelines.cli.main", *job.command(job.experiment)]
+    # $ would stand for a variable in a command, and nowhere else.
+    command = _plain(shlex.join(arguments)).replace("$", "$$")
     return (
         "[Unit]\n"
         f"Description=Headrace retrains {_plain(job.experiment)}\n"
         "After=network-online.target\n\n"
         "[Service]\n"
         f"WorkingDirectory={_plain(str(folder))}\n"
-        f"{note}{environment}"
+        f"{_environment(job)}"
         f"ExecStart={command}\n"
         "Restart=on-failure\n"
         "RestartSec=30\n"
@@ -93,9 +94,19 @@ def systemd_unit(job: Job, folder: Path) -> str:
     )
 
 
+def _environment(job: Job) -> str:
+    if not job.variables and not job.welcome:
+        return ""
+    wanted = "".join(f"# {name}=...\n" for name in job.variables)
+    welcome = "".join(f"# {name}=... (where it is used)\n" for name in job.welcome)
+    # A file that may be missing, where nothing in it is needed.
+    file = f"{'' if job.variables else '-'}%h/.config/headrace/{job.name}.env"
+    return f"# In that file, readable by you alone:\n{wanted}{welcome}EnvironmentFile={file}\n"
+
+
 def _plain(text: str) -> str:
-    """As systemd takes it for what it is: % and $ would stand for something."""
-    return text.replace("%", "%%").replace("$", "$$")
+    """As systemd takes it for what it is: % would stand for something."""
+    return text.replace("%", "%%")
 
 
 def config_map(job: Job) -> dict[str, Any] | None:
@@ -108,6 +119,10 @@ def config_map(job: Job) -> dict[str, Any] | None:
         "metadata": {"name": job.name, "labels": {"app.kubernetes.io/name": job.name}},
         "data": {job.file: job.source},
     }
+
+
+def _from_secret(name: str, **more: bool) -> dict[str, Any]:
+    return {"name": name, "valueFrom": {"secretKeyRef": {"name": _SECRETS, "key": name, **more}}}
 
 
 def cron_job(job: Job, *, image: str, claim: str, schedule: str, zone: str) -> dict[str, Any]:
@@ -136,11 +151,10 @@ def cron_job(job: Job, *, image: str, claim: str, schedule: str, zone: str) -> d
         },
         "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
     }
-    if job.variables:
-        container["env"] = [
-            {"name": name, "valueFrom": {"secretKeyRef": {"name": _SECRETS, "key": name}}}
-            for name in job.variables
-        ]
+    secrets = [_from_secret(name) for name in job.variables]
+    secrets += [_from_secret(name, optional=True) for name in job.welcome]
+    if secrets:
+        container["env"] = secrets
     pod: dict[str, Any] = {
         "restartPolicy": "Never",
         "securityContext": {"runAsNonRoot": True, "runAsUser": 1000, "fsGroup": 1000},

@@ -24,6 +24,7 @@ from pipelines import leases
 from pipelines.errors import WorkspaceError
 from pipelines.lineage.store import RETRAINING, Store
 from pipelines.retraining.policy import FINAL, Outcome, Round, Span
+from pipelines.retraining.presence import Presence
 from pipelines.workspace import Workspace
 
 Phase = Literal["training", "comparing", "pushing", "watching", "ended"]
@@ -57,6 +58,8 @@ class Record:
         outcome: empty while it goes on.
         detail: what came of it, in words.
         ended: of the last attempt.
+        untold: events that people are still to be told of.
+        renewed: how often this attempt began anew, since data, code or settings had changed under it.
     """
 
     trigger: str
@@ -79,6 +82,8 @@ class Record:
     outcome: Outcome = ""
     detail: str = ""
     ended: float = 0.0
+    untold: list[str] = field(default_factory=list)
+    renewed: int = 0
 
     @property
     def blamed(self) -> list[int]:
@@ -97,15 +102,26 @@ class Ledger:
         self._experiment = experiment
         self._folder = workspace.root / "retraining" / experiment
         self._rounds = self._folder / "rounds"
+        self.presence = Presence(self._folder)
 
-    def set_up(self, now: float, older: Sequence[Span]) -> tuple[float, frozenset[Span]]:
-        """When retraining was set up here, and spans that were too old then; notes both at the first call."""
-        found = self._setup(now, older)
+    def set_up(self, now: float, older: Sequence[Span], *, keep: bool) -> tuple[float, frozenset[Span]]:
+        """When retraining was set up here, and spans that were too old then: now, where it was not yet.
+
+        Args:
+            now: seconds since the epoch.
+            older: spans that are too old now.
+            keep: note both, where it was not set up yet.
+        """
+        found = self._setup()
+        if "began" not in found:
+            found |= {"began": now, "older": list(older)}
+            if keep:
+                self._write(self._folder / _SETUP, json.dumps(found))
         return float(found["began"]), frozenset((span, version) for span, version in found.get("older", ()))
 
     def reset(self, now: float) -> None:
         """Failures until now no longer count."""
-        self._write(self._folder / _SETUP, json.dumps({**self._setup(now), "reset": now}))
+        self._write(self._folder / _SETUP, json.dumps({**self._setup(), "reset": now}))
 
     def records(self) -> list[Record]:
         """All rounds, in the order of their beginnings.
@@ -122,7 +138,7 @@ class Ledger:
 
     def failures(self) -> list[Record]:
         """Rounds that failed in a row since the last that did not, or the last reset."""
-        since = float(self._setup(0.0).get("reset", 0.0))
+        since = float(self._setup().get("reset", 0.0))
         records = self.records()
         fine = [item.ended for item in records if item.outcome not in ("failed", "skipped", "")]
         since = max([since, *fine])
@@ -146,7 +162,7 @@ class Ledger:
             record.attempts += 1
             # What was pushed is in service, and its watch is not over.
             record.phase = "watching" if record.version else "training"
-            record.outcome, record.detail = "", ""
+            record.outcome, record.detail, record.renewed = "", "", 0
         record.execution_id = self._decide(record, "run")
         self.save(record)
         return record
@@ -220,13 +236,9 @@ class Ledger:
             store.annotate_execution(record.execution_id, told)
             store.end_operation(record.execution_id, ok=record.outcome in FINAL)
 
-    def _setup(self, now: float, older: Sequence[Span] = ()) -> dict[str, Any]:
+    def _setup(self) -> dict[str, Any]:
         path = self._folder / _SETUP
-        if not path.exists():
-            if not now:
-                return {}
-            self._write(path, json.dumps({"began": now, "older": list(older)}))
-        return dict(json.loads(path.read_text()))
+        return dict(json.loads(path.read_text())) if path.exists() else {}
 
     def _path(self, trigger: str) -> Path:
         return self._rounds / f"{re.sub(r'[^A-Za-z0-9._-]', '-', trigger)}.json"

@@ -13,7 +13,7 @@ from typing import Any
 from components import subprocesses
 from components.data_gate import between
 from components.serving_pusher import root as serving_root
-from pipelines import config, remote, spans
+from pipelines import config
 from pipelines.config import Experiment
 from pipelines.errors import HeadraceError, InputError, InterruptedRunError
 from pipelines.lineage import query
@@ -23,7 +23,9 @@ from pipelines.lineage.view import RunView, view
 from pipelines.remote_failures import UnreachableError
 from pipelines.retraining import feedback
 from pipelines.retraining.ledger import Ledger, Record
+from pipelines.retraining.part_names import part_name
 from pipelines.retraining.policy import Serving, Span, State
+from pipelines.retraining.present import Present
 from pipelines.run import Options, Progress, run
 from pipelines.workspace import Workspace
 
@@ -42,11 +44,15 @@ def observe(
     drift: Drift,
     predictions: Predictions,
     now: float,
+    *,
+    sets_up: bool = False,
 ) -> State:
-    """Gathers what `policy.decide` goes by; reads statistics of a new span where drift is watched."""
-    pattern = remote.expanded(experiment.data.path or "")
-    found = spans.find(pattern) if spans.has_spans(pattern) else []
-    present = sorted({(item.span, item.version) for item in found})
+    """Gathers what `policy.decide` goes by; reads statistics of a new span where drift is watched.
+
+    With `sets_up`, retraining counts as set up from now on where it was not yet.
+    """
+    data = Present(experiment)
+    present = data.spans
     push, seen = _in_service(workspace, experiment.model_name)
     live = experiment.retraining.live
     correct, outcomes = (
@@ -54,15 +60,15 @@ def observe(
         if live is not None and push is not None
         else (0, 0)
     )
-    trained_on = _trained_on(seen, pattern, present)
-    began, older = ledger.set_up(now, _before_window(present, experiment.data.window))
+    trained_on = _trained_on(seen, data)
+    began, older = ledger.set_up(now, _before_window(present, experiment.data.window), keep=sets_up)
     # What the model in service has seen is no news to it.
     watches_drift = experiment.retraining.on_drift and bool(present) and present[-1] not in trained_on
     return State(
         began=began,
         spans=present,
         window=experiment.data.window,
-        rounds=[record.as_round() for record in ledger.records() if not mended(record, found)],
+        rounds=[record.as_round() for record in ledger.records() if not mended(record, data)],
         failures=[record.as_round() for record in ledger.failures()],
         serving=Serving(push.version, push.at) if push else None,
         trained_on=trained_on,
@@ -71,7 +77,15 @@ def observe(
         predictions=predictions(push, seen) if push and seen else None,
         correct=correct,
         outcomes=outcomes,
+        data=data.state() if _tells_by_files(experiment, data) else "",
     )
+
+
+def _tells_by_files(experiment: Experiment, data: Present) -> bool:
+    """Whether a cause is told from an earlier one by the files, for want of spans."""
+    told = experiment.retraining
+    causes = (told.max_age_days, told.live, told.predictions)
+    return any(causes) and not data.has_spans and bool(data.files)
 
 
 def _before_window(present: Sequence[Span], window: int) -> list[Span]:
@@ -79,12 +93,11 @@ def _before_window(present: Sequence[Span], window: int) -> list[Span]:
     return [span for span in present if span[0] < numbers[0]]
 
 
-def mended(record: Record, found: Sequence[spans.SpanFile]) -> bool:
+def mended(record: Record, data: Present) -> bool:
     """Whether a round's data were bad and are others now, so that it counts for nothing."""
     if record.outcome != "bad_data" or not record.data:
         return False
-    used = [item for item in found if item.span in record.blamed]
-    return spans.state_of(used) != record.data
+    return data.state(record.blamed) != record.data
 
 
 def _in_service(workspace: Workspace, model: str) -> tuple[Push | None, RunView | None]:
@@ -100,11 +113,11 @@ def _in_service(workspace: Workspace, model: str) -> tuple[Push | None, RunView 
     return None, None
 
 
-def _trained_on(seen: RunView | None, pattern: str, present: Sequence[Span]) -> frozenset[Span]:
+def _trained_on(seen: RunView | None, data: Present) -> frozenset[Span]:
     """Spans and versions of the files behind a run."""
-    if seen is None or not present:
+    if seen is None or not data.spans:
         return frozenset()
-    files = {item.path: (item.span, item.version) for item in spans.find(pattern)}
+    files = {item.path: (item.span, item.version) for item in data.files}
     found = set()
     for artifact in seen.input_files:
         path = artifact.uri
@@ -169,7 +182,7 @@ class SpanDrift:
         if before is None or schema is None:
             return None
         raw = self._experiment.model_dump(mode="json")
-        raw["name"] = f"{self._experiment.name[:35]}-span"
+        raw["name"] = part_name(self._experiment.name, "span")
         raw["data"] = {**raw["data"], "span": newest[0], "window": 1}
         try:
             outcome = run(

@@ -36,6 +36,7 @@ _LOOK_S = 300.0
 """How long a scheduler waits at most before it looks for new spans again."""
 
 _SHOWN = 3
+_DIGEST = 10
 _STEPS = 3
 """Distances between spans from which on there is a usual one."""
 
@@ -90,6 +91,7 @@ class State:
         predictions: how its predictions have moved, in sentences; None where too little is known.
         correct: outcomes of the version in service that were right, of the newest `outcomes`.
         outcomes: how many there are.
+        data: state of the files of data that has no spans; empty where nothing goes by it.
     """
 
     began: float
@@ -104,6 +106,7 @@ class State:
     predictions: Sequence[str] | None = None
     correct: int = 0
     outcomes: int = 0
+    data: str = ""
 
     @property
     def newest(self) -> Span | None:
@@ -236,7 +239,7 @@ def _drift(settings: Retraining, state: State, now: float) -> Decision | None:
 def _predictions(settings: Retraining, state: State, now: float) -> Decision | None:
     if settings.predictions is None or not state.predictions or state.serving is None:
         return None
-    trigger = f"predictions-v{state.serving.version}{_at_span(state)}"
+    trigger = f"predictions-v{state.serving.version}{_at_data(state)}"
     return Decision("run", _and_more(state.predictions), trigger)
 
 
@@ -251,7 +254,7 @@ def _live(settings: Retraining, state: State, now: float) -> Decision | None:
         f"of the last {state.outcomes} outcomes {state.correct / state.outcomes:.1%} were right, at best "
         f"{best:.1%}; {live.min_accuracy:.1%} is wanted"
     )
-    return Decision("run", reason, f"live-v{state.serving.version}{_at_span(state)}")
+    return Decision("run", reason, f"live-v{state.serving.version}{_at_data(state)}")
 
 
 def _age(settings: Retraining, state: State, now: float) -> Decision | None:
@@ -261,7 +264,7 @@ def _age(settings: Retraining, state: State, now: float) -> Decision | None:
     if age <= settings.max_age_days:
         return None
     reason = f"version {state.serving.version} is {age:.1f} days old; at most {settings.max_age_days:g}"
-    return Decision("run", reason, f"age-v{state.serving.version}{_at_span(state)}")
+    return Decision("run", reason, f"age-v{state.serving.version}{_at_data(state)}")
 
 
 def _cron(settings: Retraining, state: State, now: float) -> Decision | None:
@@ -323,9 +326,11 @@ def _nothing(settings: Retraining, state: State, now: float) -> str:
     return "nothing is due" + (f": {'; '.join(told)}" if told else "")
 
 
-def _at_span(state: State) -> str:
+def _at_data(state: State) -> str:
     """New data is a new chance: the same cause counts anew with it."""
-    return f"-span-{state.newest[0]}v{state.newest[1]}" if state.newest else ""
+    if state.newest:
+        return f"-span-{state.newest[0]}v{state.newest[1]}"
+    return f"-data-{state.data[:_DIGEST]}" if state.data else ""
 
 
 def _name(span: Span) -> str:

@@ -15,13 +15,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from pipelines.errors import HeadraceError, InputError, InterruptedRunError, NodeFailedError
+from pipelines.errors import CodeChangedError, HeadraceError, InputError, InterruptedRunError, NodeFailedError
 from pipelines.remote_failures import UnreachableError
 from pipelines.retraining.ledger import Ledger, Record
 from pipelines.retraining.policy import Outcome, Span
 from pipelines.retraining.settings import Retraining
 
 Notify = Callable[[str, Record], None]
+
+_RENEWALS = 3
+"""A round begins anew at most so often: where data never rests, it has to be looked at."""
 
 
 class RefusedError(Exception):
@@ -55,7 +58,7 @@ class Chain(Protocol):
         ...
 
     def state(self, numbers: Sequence[int]) -> str:
-        """The state of the files of some spans; see `spans.state_of`."""
+        """The state of the files of some spans, or of all where none is named; see `spans.state_of`."""
         ...
 
     def bad_spans(self, records: Sequence[Record]) -> list[int]:
@@ -76,6 +79,10 @@ class Chain(Protocol):
 
     def compare(self, record: Record, budget_s: float | None) -> list[str]:
         """Why the candidate is worse than what is in service, in sentences; empty where it is not."""
+        ...
+
+    def counts(self) -> dict[str, float]:
+        """The server's counts now; see `watching.Sample`."""
         ...
 
     def push(self, record: Record) -> int:
@@ -167,6 +174,8 @@ def carry_out(record: Record, desk: Desk) -> None:
         record.bad = desk.chain.named(error.place)
         record.data = desk.chain.state(record.blamed)
         _end(record, desk, "bad_data", f"{error.headline} [{error.place}]")
+    except CodeChangedError:
+        raise  # this process has to be started again, and goes on with the round then
     except HeadraceError as error:
         _end(record, desk, "failed", f"{error.headline} [{error.place}]")
     except Exception as error:
@@ -215,16 +224,32 @@ def _compare(record: Record, desk: Desk) -> None:
 
 def _push(record: Record, desk: Desk) -> None:
     desk.left_s()  # what is being pushed is not interrupted any more
+    if not record.counts or desk.chain.in_service() == record.before:
+        # Not again after a push that was killed: requests to the new version would count as from before it.
+        record.counts = desk.chain.counts()
+        desk.ledger.save(record)
     try:
         record.version = desk.chain.push(record)
     except StaleError:
-        # Else a span that came meanwhile would be trained on and go out without having been compared.
-        record.run_id, record.servable = "", ""
-        _go_on(record, desk, "training")
+        _begin_anew(record, desk)
         return
     record.watched_from = desk.clock()
+    record.untold.append("promotion")
     _go_on(record, desk, "watching")
-    desk.notify("promotion", record)
+    tell(record, desk.ledger, desk.notify)
+
+
+def _begin_anew(record: Record, desk: Desk) -> None:
+    """Else a span that came meanwhile would be trained on and go out without having been compared."""
+    if record.renewed >= _RENEWALS:
+        raise NodeFailedError(
+            f"Data, code or settings changed {record.renewed + 1} times between training and push",
+            place=record.trigger,
+            remedy="See what writes them; finished nodes are cached.",
+        )
+    record.renewed += 1
+    record.run_id, record.servable, record.counts = "", "", {}
+    _go_on(record, desk, "training")
 
 
 def _watch(record: Record, desk: Desk) -> None:
@@ -275,6 +300,25 @@ def _end(record: Record, desk: Desk, outcome: Outcome, detail: str) -> None:
         detail += f"; without span {', '.join(map(str, record.skipped))}, whose data was bad"
     if outcome == "failed" and not record.version:
         record.run_id = ""  # the next attempt begins anew, with what is cached
-    desk.ledger.end(record, outcome, detail, desk.clock())
+        record.counts = {}
     if outcome in _EVENTS:
-        desk.notify(_EVENTS[outcome], record)
+        record.untold.append(_EVENTS[outcome])
+    if outcome == "failed" and len(desk.ledger.failures()) + 1 >= desk.settings.backoff.stop_after:
+        record.untold.append("stopped")
+    desk.ledger.end(record, outcome, detail, desk.clock())
+    tell(record, desk.ledger, desk.notify)
+
+
+def tell(record: Record, ledger: Ledger, notify: Notify) -> None:
+    """Tells people what they are still to be told of a round.
+
+    What is to be told was saved with what it is about, so that a kill in between loses none of it; one
+    between telling and noting that it was told makes it told twice.
+    """
+    for event in list(record.untold):
+        told = record
+        if event == "stopped":
+            told = replace(record, detail=f"{len(ledger.failures())} failures in a row: {record.detail}")
+        notify(event, told)
+        record.untold.remove(event)
+        ledger.save(record)

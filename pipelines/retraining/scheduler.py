@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from pipelines import recovery
@@ -71,10 +71,12 @@ class Scheduler:
 
     def look(self) -> Decision:
         """What would be done now; nothing is changed."""
+        return self._decide(sets_up=False)
+
+    def _decide(self, *, sets_up: bool) -> Decision:
         now = self.clock()
-        state = observe.observe(
-            self.experiment, self.workspace, self.ledger, self.drift, self.predictions, now
-        )
+        told = (self.experiment, self.workspace, self.ledger, self.drift, self.predictions)
+        state = observe.observe(*told, now, sets_up=sets_up)
         return policy.decide(self.experiment.retraining, state, now)
 
     def once(self) -> Step:
@@ -86,12 +88,15 @@ class Scheduler:
         ledger = self.ledger
         with ledger.held() as lease:
             recovery.settle_dead(self.workspace)
+            for record in ledger.records():
+                rounds.tell(record, ledger, self.notify)
             unfinished = ledger.unfinished()
             if unfinished is not None:
                 decision = Decision("run", f"goes on: {unfinished.reason}", unfinished.trigger)
                 self._carry_out(unfinished, decision, lease.beat)
                 return Step(decision, unfinished)
-            decision = self.look()
+            decision = self._decide(sets_up=True)
+            ledger.presence.looked(self.clock())
             self._say_looked(decision)
             if decision.action == "wait":
                 return Step(decision)
@@ -146,8 +151,10 @@ class Scheduler:
         self.tell(Notice(event, message, self.clock(), level, {**about, **facts}))
 
     def _wait(self, until: float) -> None:
-        while (left := until - self.clock()) > 0:
-            self.sleep(min(left, _POLL_S))
+        with self.ledger.presence.waiting() as beat:
+            while (left := until - self.clock()) > 0:
+                beat()
+                self.sleep(min(left, _POLL_S))
 
     def _carry_out(self, record: Record, decision: Decision, beat: Callable[[], None]) -> None:
         began = self.clock()
@@ -175,10 +182,3 @@ class Scheduler:
             run=record.run_id or None,
             seconds=self.clock() - began,
         )
-        self._tell_when_stopped(record)
-
-    def _tell_when_stopped(self, record: Record) -> None:
-        limit = self.experiment.retraining.backoff.stop_after
-        failures = len(self.ledger.failures())
-        if record.outcome == "failed" and failures >= limit:
-            self.notify("stopped", replace(record, detail=f"{failures} failures in a row: {record.detail}"))

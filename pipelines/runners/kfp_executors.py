@@ -93,14 +93,14 @@ class ResolveBaseline(_ResolveArtifact):
 
 
 class ResolveStatistics(_ResolveArtifact):
-    """The latest statistics that are older than the current ones."""
+    """The latest statistics that are older than the current ones and passed the gate."""
 
     def _find(self, store: Any, current: types.Artifact) -> list[types.Artifact]:
         kind = standard_artifacts.ExampleStatistics
         known = kfp_store.related(store, current.id, "tfx.ExampleStatistics", kind)
         strategy = OtherStatisticsStrategy(present=_present)
         given = {"current": [current], "statistics": known}
-        return (strategy.resolve_artifacts(None, given) or {}).get("statistics", [])
+        return (strategy.resolve_artifacts(store, given) or {}).get("statistics", [])
 
 
 class CuratedSchema(base_executor.BaseExecutor):

@@ -179,7 +179,7 @@ class KfpResolution(Resolution):
         node = ResolveStatistics(statistics).with_id("EarlierStatistics")
         return _imported(node, "EarlierStatisticsImport", standard_artifacts.ExampleStatistics)
 
-    def warm_start(self, examples: channel.BaseChannel, custom_config: str) -> Found:
+    def warm_start(self, examples: channel.BaseChannel, custom_config: str, serving_root: Path) -> Found:
         raise ConfigError(
             "train.warm_start is not there on Kubeflow, whose compiler knows no resolvers",
             place="train.warm_start",
@@ -202,7 +202,8 @@ class VertexResolution(KfpResolution):
     """Of a run on Vertex, which has resolvers of its own but no store that a container could ask.
 
     Its two strategies know no candidate: an identical second run is compared
-    with itself, evaluated, and pushed again.
+    with itself, evaluated, and pushed again. Nor do they ask the gate: drift is
+    against the latest statistics, also those of data that it refused.
     """
 
     def earlier_statistics(self, statistics: channel.BaseChannel) -> Found:

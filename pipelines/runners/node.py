@@ -18,7 +18,7 @@ from tfx.orchestration.local import runner_utils
 from tfx.orchestration.portable import launcher
 
 from components import beam_worker
-from pipelines import errors
+from pipelines import code_watch, errors
 from pipelines.lineage import record
 from pipelines.lineage.records import ArtifactRecord, NodeRecord
 from pipelines.lineage.store import INPUT_FILE, Store
@@ -45,10 +45,13 @@ def run_node(task: NodeTask) -> bool:
     began = time.time()
     log.append(events.Event(task.node_id, events.RUNNING, began))
     meter = Meter()
+    watch = code_watch.Watch(task.pipeline, task.node_id)
     try:
+        watch.check_start()
         beam_worker.prepare()
         tfx_patches.verify_cached_outputs()
         info = _launch(task)
+        watch.check_end()
     except Exception as error:
         with contextlib.suppress(OSError):  # a full disk
             traceback.print_exc()
@@ -137,6 +140,8 @@ def _record_failure(task: NodeTask, costs: dict[str, float], error: Exception) -
     with Store(task.files.database) as store:
         failed = [node for node in store.nodes(task.files.folder.name) if node.node == task.node_id]
         for node in failed[-1:]:
+            if isinstance(error, errors.CodeChangedError):
+                store.disown(node.execution_id)  # TFX has published it
             facts = {**record.surroundings(), **costs, "error": f"{type(error).__name__}: {error}"[:2000]}
             store.annotate_execution(node.execution_id, facts)
 

@@ -11,6 +11,7 @@ import pytest
 from pipelines.lineage.database import Database
 from pipelines.lineage.store import Store
 from tests import warm
+from tests.endure import kills, state
 
 pytestmark = pytest.mark.e2e
 
@@ -47,8 +48,7 @@ def test_eight_runs_at_once(start, tmp_path, write_tfrecord, make_example, png) 
     for number, file in enumerate(files):
         arguments = ("run", str(file), "--workspace", str(tmp_path / "w"), "--to", "ExampleGen")
         pids.append(start(number, *arguments))
-    codes = [os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) for pid in pids]
-    assert codes == [0] * len(pids), _said(tmp_path, "err")
+    assert _wait(pids) == [0] * len(pids), _said(tmp_path, "err")
     with Store(Database(tmp_path / "w" / "metadata.db")) as store:
         runs = store.runs()
         states = Counter((run.experiment, node.state) for run in runs for node in store.nodes(run.run_id))
@@ -58,6 +58,48 @@ def test_eight_runs_at_once(start, tmp_path, write_tfrecord, make_example, png) 
     assert set(states.values()) == {1} and {state for _, state in states} == {"complete"}
     assert "Waiting for another run of the very same" in _said(tmp_path, "out")
     assert list((tmp_path / "w" / "runs").glob("*/lease")) == []
+
+
+def _wait(pids: list[int]) -> list[int]:
+    return [os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) for pid in pids]
+
+
+def _whole(folder: Path, *more: str) -> list[str]:
+    """A command that runs all of the digits chain, small."""
+    overrides = [f"--set={key}={value}" for key, value in kills.SETTINGS.items()]
+    return ["run", "digits", f"--workspace={folder / 'w'}", *overrides, *more]
+
+
+@pytest.mark.slow
+def test_two_whole_runs_of_the_very_same_at_once(start, tmp_path) -> None:
+    """One carries it out, the other takes all of it from the cache; one version is pushed."""
+    pids = [start(number, *_whole(tmp_path)) for number in range(2)]
+    assert _wait(pids) == [0, 0], _said(tmp_path, "err") + _said(tmp_path, "out")
+    runs = state.runs(tmp_path / "w")
+    assert [run.state for run in runs] == ["complete"] * 2
+    found = Counter(
+        (node.node, node.state) for run in runs for node in state.nodes(tmp_path / "w", run.run_id)
+    )
+    assert {name: found[name, "complete"] for name in kills.NODES} == dict.fromkeys(kills.NODES, 1)
+    assert {name: found[name, "cached"] for name in kills.NODES} == dict.fromkeys(kills.NODES, 1)
+    assert [path.name for path in (tmp_path / "w" / "serving" / "digits").glob("[0-9]*")] == ["1"]
+    assert state.active_executions(tmp_path / "w") == []
+
+
+@pytest.mark.slow
+def test_two_whole_runs_of_one_experiment_with_other_settings_at_once(start, tmp_path) -> None:
+    """They go on side by side to their ends; what both do is shared or done twice, and each is whole."""
+    pids = [start(seed, *_whole(tmp_path, f"--set=train.seed={seed}")) for seed in range(2)]
+    codes = _wait(pids)
+    runs = state.runs(tmp_path / "w")
+    # Whichever comes second is judged against the first, and may not be as good.
+    states = Counter(run.state for run in runs)
+    assert set(states) <= {"complete", "refused"} and states["complete"], _said(tmp_path, "err")
+    assert sorted(codes) == [0] * states["complete"] + [1] * states["refused"]
+    for run in runs:
+        assert state.faults(tmp_path / "w", run.run_id, set(kills.NODES)) == []
+    pushed = [path.name for path in (tmp_path / "w" / "serving" / "digits").glob("[0-9]*")]
+    assert len(pushed) == states["complete"]
 
 
 def _said(folder: Path, stream: str) -> str:

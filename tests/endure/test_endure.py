@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import random
+from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.endure import edits, kills, state
+from pipelines import digests
+from tests.endure import edits, kills, plan_edits, state
 
 
 def test_seeded_edits_give_no_stale_hit(tmp_path) -> None:
@@ -17,6 +20,36 @@ def test_seeded_edits_give_no_stale_hit(tmp_path) -> None:
     assert tally.needless == []
     assert tally.cached > 10 and tally.executed > 4
     assert sum(tally.edits.values()) == 10
+
+
+def test_seeded_edits_give_no_stale_plan(tmp_path) -> None:
+    """20 edits of what a pipeline is compiled from, each followed by a look for the one that is kept."""
+    tally = plan_edits.endure(tmp_path, edits=20, seed=4)
+    assert tally.stale == []
+    assert tally.needless == []
+    assert tally.cached > 5 and tally.executed > 5
+
+
+@pytest.mark.parametrize("blind_to", ["data.tfrecord", "teacher.keras"])
+def test_a_key_that_does_not_see_a_file_is_found_out(tmp_path, monkeypatch, blind_to) -> None:
+    of_files = digests.of_files
+
+    def blind(paths: list[Path]) -> list[str]:
+        return ["" if path.name == blind_to else of_files([path])[0] for path in paths]
+
+    def seen(*arguments: Any, **options: Any) -> Any:
+        with monkeypatch.context() as patch:
+            patch.setattr(digests, "of_files", of_files)
+            return compiling(*arguments, **options)
+
+    compiling = plan_edits.compiling.compile_template
+    monkeypatch.setattr(plan_edits.compiling, "compile_template", seen)
+    monkeypatch.setattr(digests, "of_files", blind)
+    project = plan_edits.Project(tmp_path, 1)
+    project.ask("nothing")
+    plan_edits._replace(project, blind_to, b"another")
+    project.ask("replaced")
+    assert project.tally.stale == ["replaced"]
 
 
 def test_moments_are_drawn_by_the_seed() -> None:

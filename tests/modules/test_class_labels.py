@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import pytest
 import tensorflow as tf
 import tensorflow_transform as tft
 
 from modules import class_labels, contract
+from modules.errors import TrainingError
 
 LABELS = ["new york", "rome", "new york", "7", "rome", "rome"]
 
@@ -44,6 +47,14 @@ def test_an_unseen_label_has_no_class(tmp_path: Path) -> None:
     _, output = _transformed(tmp_path, class_labels.class_ids)
     layer = output.transform_features_layer()
     assert layer({"label": tf.constant(["oslo", "new york"])})["label"].numpy().tolist() == [-1, 1]
+
+
+def test_a_label_that_is_no_text_is_named() -> None:
+    output = SimpleNamespace(
+        vocabulary_file_by_name=lambda name: "there", vocabulary_by_name=lambda name: [b"3 caf\xe9"]
+    )
+    with pytest.raises(TrainingError, match=r"no UTF-8 text: b'3 caf\\xe9'"):
+        class_labels.read(output)
 
 
 def test_a_plain_vocabulary_has_no_counts(tmp_path: Path) -> None:

@@ -53,6 +53,11 @@ def test_overrides_reach_nested_values_with_their_types() -> None:
         ("train.epochs", "should look like key=value", "--set train.batch_size=64"),
         ("name.first=x", "is a value, not a group", ""),
         ("train=[", "not understood", ""),
+        (
+            "validation.fail_on=[enum_type_unexpected_string_value]",
+            "Did you mean 'enum_type_unexpected_string_values'",
+            "",
+        ),
     ],
 )
 def test_mistakes_are_named(override: str, headline: str, remedy: str) -> None:

@@ -43,7 +43,10 @@ def test_files_that_are_named_so_are_splits(tmp_path, resolve) -> None:
     }
     assert resolve(path=str(tmp_path), splits={"by": "hash"}).request.split.by == "hash"
     (tmp_path / "more.csv").write_text("text,label\nc,d\n")
-    assert {item.split for item in resolve(path=str(tmp_path)).request.sources} == {""}
+    with pytest.raises(InputError, match=r"named as splits \(test.csv, train.csv\), and 'more.csv'"):
+        resolve(path=str(tmp_path))
+    anew = resolve(path=str(tmp_path), splits={"by": "hash"})
+    assert {item.split for item in anew.request.sources} == {""}
 
 
 def test_a_glob_and_a_single_file_of_any_name_when_the_format_is_named(folder, resolve) -> None:

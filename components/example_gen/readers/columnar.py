@@ -12,9 +12,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import parquet
 
-from components.errors import DataError
+from components.errors import DamagedFileError, DataError
 from components.example_gen import tables
-from components.example_gen.batch import BATCH_RECORDS, Batch, Fault
+from components.example_gen.batch import BATCH_RECORDS, Batch, Fault, up_to_damage
 from components.example_gen.request import Request, Source
 
 _INT64_MAX = 2**63 - 1
@@ -150,7 +150,7 @@ def kinds(batches: Batches, source: Source, request: Request) -> dict[str, str]:
     """
     return tables.merge(
         _batch_kinds(tables.without_missing(batch, request.missing_values), source.path)
-        for batch, _ in batches(source.path, request.options)
+        for batch, _ in up_to_damage(batches(source.path, request.options), request)
     )
 
 
@@ -192,6 +192,8 @@ def read(batches: Batches, source: Source, request: Request, kinds: tables.Kinds
         yield Batch(records, (*bad, *faults))
 
 
-def _unreadable(name: str, path: str, error: Exception) -> DataError:
+def _unreadable(name: str, path: str, error: Exception) -> DamagedFileError:
     text = str(error).splitlines()[0] if str(error) else type(error).__name__
-    return DataError(f"A file cannot be read as {name}: {text}", place=path, remedy="Write or copy it again.")
+    return DamagedFileError(
+        f"A file cannot be read as {name}: {text}", place=path, remedy="Write or copy it again."
+    )

@@ -12,9 +12,9 @@ from pathlib import Path
 import pyarrow as pa
 from pyarrow import csv
 
-from components.errors import DataError
+from components.errors import DamagedFileError, DataError
 from components.example_gen import tables
-from components.example_gen.batch import Batch, Fault
+from components.example_gen.batch import Batch, Fault, up_to_damage
 from components.example_gen.request import Request, Source
 
 _BLOCK_BYTES = 4 << 20
@@ -25,7 +25,8 @@ _COMPRESSED = (".gz", ".bz2", ".lz4", ".zst", ".br")
 
 def kinds(source: Source, request: Request) -> dict[str, str]:
     """The kind of each column of one file."""
-    return tables.merge(tables.text_kinds(_as_text(raw)[0]) for raw, _ in _batches(source.path, request))
+    batches = up_to_damage(_batches(source.path, request), request)
+    return tables.merge(tables.text_kinds(_as_text(raw)[0]) for raw, _ in batches)
 
 
 def read(source: Source, request: Request, kinds: tables.Kinds) -> Iterator[Batch]:
@@ -103,7 +104,7 @@ def _batches(path: str, request: Request) -> Iterator[tuple[pa.RecordBatch, list
             bad.clear()
             last = batch if batch.num_rows else last
         if last is not None and _left_open(path, last, options):
-            raise DataError(
+            raise DamagedFileError(
                 "A CSV file ends inside a quoted cell: a quote was opened and never closed",
                 place=f"{path}, its last record",
                 remedy="Close the quote; what follows it has been read as one cell.",
@@ -171,9 +172,9 @@ def header(path: str, options: Mapping[str, str]) -> list[str]:
     return names
 
 
-def _unreadable(path: str, error: Exception) -> DataError:
+def _unreadable(path: str, error: Exception) -> DamagedFileError:
     text = str(error).splitlines()[0] if str(error) else type(error).__name__
     remedy = (
         "Write the file again; its encoding is set with data.encoding, its separator with data.delimiter."
     )
-    return DataError(f"A CSV file cannot be read: {text}", place=path, remedy=remedy)
+    return DamagedFileError(f"A CSV file cannot be read: {text}", place=path, remedy=remedy)

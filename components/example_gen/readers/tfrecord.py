@@ -10,7 +10,7 @@ from typing import IO, cast
 
 import google_crc32c
 
-from components.errors import DataError
+from components.errors import DamagedFileError, DataError
 from components.example_gen import check
 from components.example_gen.batch import Batch, Fault, chunks
 from components.example_gen.request import Request, Source
@@ -49,17 +49,19 @@ def numbered_records(path: str) -> Iterator[tuple[int, bytes]]:
     Raises:
         DataError: the file cannot be opened, is cut off, or a checksum differs.
     """
-    number = 0
+    number = at = 0
     try:
         with _open(path) as file:
             while (record := _next_record(file)) is not None:
+                at = _place(file)
                 yield number, record
                 number += 1
     except (_DamagedError, EOFError, gzip.BadGzipFile, zlib.error) as error:
-        raise DataError(
+        raise DamagedFileError(
             f"A TFRecord file is damaged: {str(error).lower()}",
             place=f"{path}, record {number}",
             remedy="Write or copy the file again; the records before this one are sound.",
+            at_byte=at,
         ) from error
     except OSError as error:
         raise DataError(
@@ -77,6 +79,11 @@ def _open(path: str) -> IO[bytes]:
     with open(path, "rb") as file:
         zipped = file.read(2) == _GZIP_MAGIC
     return cast(IO[bytes], gzip.open(path)) if zipped else open(path, "rb")
+
+
+def _place(file: IO[bytes]) -> int:
+    """Bytes of the file itself that were read, whether or not it is compressed."""
+    return file.fileobj.tell() if isinstance(file, gzip.GzipFile) else file.tell()
 
 
 def _next_record(file: IO[bytes]) -> bytes | None:

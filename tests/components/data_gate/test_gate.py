@@ -66,9 +66,35 @@ def test_kinds_are_named_or_all() -> None:
         gate.chosen_kinds(["typo"])
 
 
-def test_a_flood_is_cut_and_counted() -> None:
-    with pytest.raises(AnomalyError, match="and 15 more"):
-        gate.check([f"finding {number}" for number in range(20)], "train", "")
+def test_a_flood_is_cut_and_counted_and_is_whole_in_the_log(capsys) -> None:
+    findings = [f"finding {number}." for number in range(65)]
+    with pytest.raises(AnomalyError, match=r"finding 49\.; and 15 more, in the node's log") as caught:
+        gate.check(findings, "train", "")
+    assert "finding 50." not in caught.value.headline
+    assert capsys.readouterr().out.splitlines()[1:] == findings
+
+
+def test_all_of_fifty_are_said(capsys) -> None:
+    with pytest.raises(AnomalyError, match=r"finding 49 \[train\]$"):
+        gate.check([f"finding {number}" for number in range(50)], "train", "")
+    assert not capsys.readouterr().out
+
+
+def test_a_column_of_lists_is_said_and_missing_values_are_none() -> None:
+    from tensorflow_data_validation.statistics import stats_impl, stats_options
+
+    columns = {
+        "size": pa.array([[1.0], [1.0, 2.0, 3.0], None], pa.list_(pa.float32())),
+        "kind": pa.array([["a"], ["b", "c"], ["d"]], pa.list_(pa.string())),
+        "other": pa.array([["a"], ["b", "c"], ["d"]], pa.list_(pa.string())),
+        "sound": pa.array([[1], [], [2]], pa.list_(pa.int64())),
+    }
+    batch = pa.RecordBatch.from_arrays(list(columns.values()), list(columns))
+    found = stats_impl.generate_statistics_in_memory(batch, stats_options.StatsOptions())
+    assert gate.several_values("train", found, ["other"]) == [
+        "train: feature 'kind': Expected one value in a row; up to 2 were seen",
+        "train: feature 'size': Expected one value in a row; up to 3 were seen",
+    ]
 
 
 def test_missing_data_is_an_anomaly() -> None:

@@ -37,6 +37,13 @@ def test_several_values_are_counted(make_example, png) -> None:
     )
 
 
+@pytest.mark.parametrize("kind", ["string", "any", "text"])
+def test_a_label_that_is_no_text_is_a_fault(make_example, kind: str) -> None:
+    rules = (FeatureRule("label", kind),)
+    assert check.fault(make_example(label=b"caf\xe9"), rules) == "feature 'label' is no UTF-8 text"
+    assert check.fault(make_example(label="caf\u00e9"), rules) is None
+
+
 @pytest.mark.parametrize("cut", [0.3, 0.9])
 def test_a_truncated_image_is_found(make_example, png, cut: float) -> None:
     import numpy as np

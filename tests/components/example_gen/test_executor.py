@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import base64
 import json
+from pathlib import Path
 
+import fastavro
+import pyarrow as pa
 import pytest
+from pyarrow import parquet
 
 from components.errors import DataError
 from components.example_gen import executor, ingest
@@ -91,7 +95,7 @@ def test_bad_records_are_written_aside_with_their_reasons(ingested, two_files, w
     write_tfrecord(two_files[0], [*records[:5], b"rubbish", *records[5:]])
     data = two_files[1].read_bytes()
     two_files[1].write_bytes(data[:-7])
-    asked = request(two_files, on_bad_record="quarantine", max_bad_fraction=0.1)
+    asked = request(two_files, on_bad_record="quarantine", max_bad_fraction=0.1, damaged_files="keep")
     outcome, root = ingested(asked)
     assert (outcome.good, outcome.bad) == (79, 2)
     executor.check_bad(outcome, asked)
@@ -104,6 +108,59 @@ def test_bad_records_are_written_aside_with_their_reasons(ingested, two_files, w
     assert base64.b64decode(rows[0]["raw_base64"]) == b"rubbish"
     assert "no tf.train.Example" in rows[0]["reason"]
     assert "damaged" in rows[1]["reason"]
+
+
+def test_a_file_that_was_cut_is_more_than_one_bad_record(ingested, two_files) -> None:
+    data = two_files[1].read_bytes()
+    two_files[1].write_bytes(data[: len(data) // 2 - 3])
+    asked = request(two_files, on_bad_record="quarantine", max_bad_fraction=0.1)
+    outcome, _ = ingested(asked)
+    with pytest.raises(DataError, match=r"1 file\(s\) cannot be read to the end") as caught:
+        executor.check_bad(outcome, asked)
+    assert caught.value.place.startswith(f"{two_files[1]}, record ")
+    assert "data.damaged_files=keep" in caught.value.remedy
+
+
+def test_what_lies_behind_a_flipped_bit_is_estimated_by_bytes(ingested, two_files) -> None:
+    data = bytearray(two_files[1].read_bytes())
+    data[len(data) // 4] ^= 1
+    two_files[1].write_bytes(data)
+    asked = request(two_files, on_bad_record="quarantine", max_bad_fraction=0.3, damaged_files="keep")
+    outcome, _ = ingested(asked)
+    assert 48 <= outcome.good <= 51 and 28 <= outcome.bad <= 33
+    with pytest.raises(DataError, match="Too many records cannot be used"):
+        executor.check_bad(outcome, asked)
+
+
+@pytest.mark.parametrize("format", ["csv", "parquet", "avro"])
+def test_damaged_tables_are_put_aside_as_other_files_are(ingested, tmp_path, format: str) -> None:
+    good, bad = tmp_path / f"a.{format}", tmp_path / f"b.{format}"
+    _write_table(good, format)
+    _write_table(bad, format)
+    data = bad.read_bytes()
+    bad.write_bytes(data + b'60,"never\nclosed' if format == "csv" else data[: len(data) // 2])
+    rules = (FeatureRule("label", "string"),)
+    asked = request([good, bad], format=format, features=rules, on_bad_record="quarantine")
+    outcome, root = ingested(asked)
+    assert outcome.good >= 60 and outcome.damaged == 1
+    assert outcome.first_damaged[1].startswith(str(bad))
+    assert [path.name for path in (root / "quarantine").iterdir()] == ["group-000001.jsonl"]
+    with pytest.raises(DataError, match="cannot be read to the end"):
+        executor.check_bad(outcome, asked)
+    with pytest.raises(DataError):  # where nothing is put aside, it ends before anything is written
+        ingested(request([good, bad], format=format, features=rules), "failing")
+
+
+def _write_table(path: Path, format: str) -> None:
+    rows = [{"size": number, "label": "ab"[number % 2]} for number in range(60)]
+    if format == "csv":
+        path.write_text("size,label\n" + "".join(f"{row['size']},{row['label']}\n" for row in rows))
+    elif format == "parquet":
+        parquet.write_table(pa.Table.from_pylist(rows), path)
+    else:
+        fields = [{"name": "size", "type": "long"}, {"name": "label", "type": "string"}]
+        with path.open("wb") as file:
+            fastavro.writer(file, {"type": "record", "name": "row", "fields": fields}, rows)
 
 
 def test_failing_names_the_first_bad_record_in_input_order(ingested, two_files, write_tfrecord) -> None:
@@ -134,6 +191,26 @@ def test_a_split_by_time_of_bad_records_alone_says_what_is_wrong_with_them(inges
     outcome, _ = ingested(asked)
     with pytest.raises(DataError, match="column 'label' is missing; columns: at, topic"):
         executor.check_bad(outcome, asked)
+
+
+@pytest.mark.parametrize("by", ["hash", "time"])
+def test_a_key_that_no_record_has_is_named_with_the_nearest(ingested, tmp_path, by: str) -> None:
+    path = tmp_path / "rows.csv"
+    path.write_text("user_id,label\n" + "".join(f"{number},{'ab'[number % 2]}\n" for number in range(9)))
+    plan = SplitPlan(by, SHARES, key="userid")
+    asked = request([path], format="csv", features=(FeatureRule("label", "any"),), split=plan)
+    with pytest.raises(DataError, match="no feature 'userid' to split by") as caught:
+        ingested(asked)
+    assert caught.value.place == "data.splits.key"
+    assert caught.value.remedy == "Did you mean 'user_id'? Features: label, user_id."
+
+
+def test_a_key_that_only_later_records_have_is_one(ingested, tmp_path, write_tfrecord, make_example) -> None:
+    first = write_tfrecord(tmp_path / "a.tfrecord", [make_example(label="a") for _ in range(3)])
+    second = write_tfrecord(tmp_path / "b.tfrecord", [make_example(label="b", user="x") for _ in range(3)])
+    plan = SplitPlan("hash", SHARES, key="user")
+    outcome, _ = ingested(request([first, second], features=(FeatureRule("label", "string"),), split=plan))
+    assert outcome.good == 6
 
 
 def test_too_many_bad_records_fail_even_in_quarantine() -> None:

@@ -13,7 +13,7 @@ import pytest
 import tensorflow as tf
 from tensorflow_serving.apis import prediction_log_pb2
 
-from components.errors import PushError, ServableError
+from components.errors import PushError, RejectedError, ServableError, WrongAnswersError
 from components.rewriter.base import TrainedModel
 from components.rewriter.techniques import BUILDS
 from components.serving import examples, manifest, runtimes
@@ -184,6 +184,21 @@ def test_a_version_that_answers_otherwise_is_refused(delivery, served, pushed, r
         canary.verify(server(served), current, shifted)
 
 
+def test_a_push_whose_model_answers_wrongly_is_told_from_one_that_failed(
+    delivery, tmp_path, monkeypatch
+) -> None:
+    fresh = replace(delivery, root=tmp_path / "animals")
+    away = ServerError("The server does not answer")
+    asked = canary.Server(_Client([away], GOOD), "m", 0.0, 1e-3)  # type: ignore[arg-type]
+    with pytest.raises(PushError, match="was not available") as raised:
+        deliver.deliver(fresh, asked)
+    assert not isinstance(raised.value, RejectedError)
+    monkeypatch.setattr(canary, "_wait", lambda *_: None)
+    with pytest.raises(RejectedError, match="withdrawn: Version 2 answers wrongly: scores have shape"):
+        deliver.deliver(fresh, asked)
+    assert serving_root.in_service(fresh.root) is None
+
+
 def test_a_version_that_cannot_be_withdrawn_is_named(delivery, monkeypatch) -> None:
     def fail(*_: Any) -> None:
         raise PermissionError(13, "Permission denied")
@@ -208,7 +223,7 @@ class _Clock:
 class _Client:
     """Answers from lists; the last answer stays."""
 
-    def __init__(self, states: list[Any], rows: list[dict[str, Any]]) -> None:
+    def __init__(self, states: list[Any], rows: Any) -> None:
         self.states, self.rows = states, rows
 
     def status(self, model: str) -> dict[int, str]:
@@ -218,10 +233,12 @@ class _Client:
         return {3: state}
 
     def predict(self, *_: Any, version: int) -> list[dict[str, Any]]:
+        if isinstance(self.rows, Exception):
+            raise self.rows
         return self.rows
 
 
-def _verify(states: list[Any], rows: list[dict[str, Any]], servable: Path) -> float:
+def _verify(states: list[Any], rows: Any, servable: Path) -> float:
     known = canary.Canary(
         runtimes.Servable.read(servable), [b"a", b"b"], np.array([[0.5, 0.5, 0], [0, 1, 0]], np.float32)
     )
@@ -246,14 +263,28 @@ def test_a_server_that_takes_its_time_is_waited_for(servable) -> None:
         (["LOADING"], GOOD, "was not available within 10 s: LOADING"),
         ([ServerError("The server does not answer")], GOOD, "within 10 s: The server does not answer"),
         (["LOADING", "END"], GOOD, "does not load"),
+        (["AVAILABLE"], ServerError("The server does not answer"), "does not answer: The server does not"),
+        (["AVAILABLE"], ServerError("The server refused: busy", status=503), "refused: busy"),
+    ],
+)
+def test_a_server_in_trouble_says_nothing_about_the_model(servable, states, rows, fault: str) -> None:
+    with pytest.raises(ServableError, match=fault) as raised:
+        _verify(states, rows, servable)
+    assert not isinstance(raised.value, WrongAnswersError)
+
+
+@pytest.mark.parametrize(
+    ("states", "rows", "fault"),
+    [
+        (["AVAILABLE"], ServerError("The server refused: no kernel", status=500), "refused: no kernel"),
         (["AVAILABLE"], GOOD[:1], "scores have shape"),
         (["AVAILABLE"], [{"outputs": [1.0]}] * 2, "outputs are not as expected"),
         (["AVAILABLE"], [GOOD[0], {**GOOD[1], "classes": ["a", "b", "c"]}], "class names differ"),
         (["AVAILABLE"], [GOOD[0], {**GOOD[1], "scores": [0.0, float("nan"), 0.0]}], "scores differ"),
     ],
 )
-def test_what_a_server_does_wrong_is_said(servable, states, rows, fault: str) -> None:
-    with pytest.raises(ServableError, match=fault):
+def test_what_a_model_does_wrong_on_a_server_is_said(servable, states, rows, fault: str) -> None:
+    with pytest.raises(WrongAnswersError, match=fault):
         _verify(states, rows, servable)
 
 

@@ -80,6 +80,16 @@ def test_the_activation_is_the_one_that_is_asked_for(activation: str) -> None:
     assert model.get_layer("final_activation").activation is keras.activations.get(activation)
 
 
+def test_depthwise_kernels_begin_with_the_variance_of_their_own_inputs() -> None:
+    keras.utils.set_random_seed(3)
+    made = build(name="separable_resnet", filters=(64, 64))
+    layers = [layer for layer in made.layers if isinstance(layer, keras.layers.SeparableConv2D)]
+    kernels = [np.asarray(layer.depthwise_kernel.numpy()) for layer in layers]
+    for kernel in kernels:
+        assert kernel.std() == pytest.approx((2 / 9) ** 0.5, rel=0.15)
+    assert not np.allclose(kernels[0], kernels[1])
+
+
 def test_a_constant_channel_does_not_divide_by_zero() -> None:
     model = image_model.build(hparams(), class_count=2, mean=[7.0], variance=[0.0])
     assert np.isfinite(np.asarray(model(np.full((1, 8, 8, 1), 7.0, np.float32)))).all()

@@ -46,6 +46,15 @@ def test_columns_may_have_a_slash_in_their_names() -> None:
     assert model(ROWS).shape == (2, 2)
 
 
+def test_categories_have_their_weights_where_a_warm_start_looks_for_them() -> None:
+    layout = Layout(("size",), ("kind/of",), (("size", "kind/of"),))
+    model = tabular_model.build(hparams("wide_and_deep"), layout, category_sizes=[3], class_count=2)
+    for purpose in ("deep", "wide"):
+        layer = model.get_layer(tabular_model.table_name(purpose, "kind/of"))
+        assert [variable.path for variable in layer.variables] == [f"{layer.name}/embeddings"]
+        assert layer.input_dim == 3
+
+
 def test_the_wide_part_sees_crosses_and_the_mlp_does_not() -> None:
     moved = ROWS.copy()
     moved[:, 3] = 7

@@ -47,6 +47,17 @@ def test_the_same_seed_hides_the_same_and_another_does_not() -> None:
     assert (first != other).any()
 
 
+def test_what_becomes_of_a_token_is_not_what_the_next_epochs_choose_by() -> None:
+    """With a share of half, tokens that are replaced must be chosen again by half in later epochs."""
+    masking = Masking(VOCABULARY, 0.5)
+    given = tf.constant(many())
+    hidden, target = (value.numpy() for value in masking(given, SEED))
+    kept = (target != NOT_CHOSEN) & (hidden == given.numpy())
+    for epochs in (1, 2):
+        _, later = masking(given, tf.add(SEED, [epochs, 0]))
+        assert (later.numpy() != NOT_CHOSEN)[kept].mean() == pytest.approx(0.5, abs=0.08)
+
+
 def test_pieces_of_a_word_are_hidden_together() -> None:
     inside = tuple(number >= 15 for number in range(25))  # ids from 15 on continue a word
     given = np.tile([2, 5, 15, 16, 6, 7, 17, 3], (200, 1)).astype(np.float32)

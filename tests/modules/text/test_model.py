@@ -176,3 +176,11 @@ def test_ids_are_exact_in_16_bits() -> None:
 def test_an_unknown_name_lists_the_known_ones() -> None:
     with pytest.raises(TrainingError, match="no text model 'lstm'"):
         build(name="lstm")
+
+
+@pytest.mark.parametrize("name", ["cnn", "transformer", "tests.modules.text.small.own_network"])
+def test_words_have_their_weights_where_a_warm_start_looks_for_them(name: str) -> None:
+    model = text_model.build(hparams(name=name), VOCABULARY, class_count=CLASSES)
+    layer = f"{text_model.EMBEDDING}/tokens"
+    (table,) = [variable for variable in model.variables if variable.path.startswith(f"{layer}/")]
+    assert table.shape[0] == VOCABULARY.size

@@ -72,6 +72,26 @@ def test_a_tokenizer_json_holds_the_same_vocabulary(folder) -> None:
         vocabulary.read_published(path)
 
 
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_only_line_feeds_end_a_line_of_a_vocabulary(tmp_path, end: str) -> None:
+    path = tmp_path / "vocab.txt"
+    lines = [*small.VOCABULARY[:5], "\u2028", "\x85", "a\x0cb", *small.VOCABULARY[5:]]
+    path.write_bytes(end.join([*lines, ""]).encode())
+    assert vocabulary.read_published(path) == lines
+
+
+def test_more_words_than_embeddings_are_refused_and_fewer_said(folder, capsys) -> None:
+    path = folder / "vocab.txt"
+    path.write_text(
+        path.read_text(encoding="utf-8").rstrip("\n").rpartition("\n")[0] + "\n", encoding="utf-8"
+    )
+    published.read(folder)
+    assert f"for {small.CONFIG['vocab_size']} embeddings" in capsys.readouterr().out
+    path.write_text("\n".join([*small.VOCABULARY, "one", "two"]) + "\n", encoding="utf-8")
+    with pytest.raises(TrainingError, match=r"lines, and the published weights embed"):
+        published.read(folder)
+
+
 def test_what_is_wrong_with_a_folder_is_named(folder) -> None:
     (folder / "config.json").write_text(json.dumps({**small.CONFIG, "model_type": "gpt2"}))
     with pytest.raises(TrainingError, match="of type bert with gelu"):

@@ -57,6 +57,17 @@ def test_nothing_is_there_at_first_and_after_clearing(tmp_path: Path) -> None:
     assert store.choices() == {"xla": {"xla": True}}
 
 
+def test_clearing_takes_parts_along_that_another_process_left(tmp_path: Path) -> None:
+    before = saved(tmp_path / "one", 4)
+    left = before.part("pretraining")
+    left.save(Checkpoint(3, {"a": np.zeros(2)}, {}))
+    left.wait()
+    after = saved(tmp_path / "one", 5)
+    after.clear()
+    assert after.latest() is None and after.part("pretraining").latest() is None
+    assert not [*tmp_path.rglob("step-*")]
+
+
 @pytest.mark.parametrize("word", ["model", "data"])
 def test_another_trainings_checkpoint_is_refused(tmp_path: Path, word: str) -> None:
     saved(tmp_path, 7)

@@ -9,6 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from modules.input_pipeline import TrainingStream
+from modules.training import splits
 
 
 def stream(**changes: Any) -> TrainingStream:
@@ -43,3 +44,23 @@ def test_augmentation_has_a_seed_of_its_own_for_every_batch() -> None:
     whole = values(made, epoch=0, step=0, epochs=2)
     assert len({batch[0] for batch in whole}) == len(whole)
     np.testing.assert_array_equal(values(made, epoch=1, step=1, epochs=2)[0], whole[4])
+
+
+def test_data_that_are_sorted_by_class_are_mixed_however_many() -> None:
+    """30,000 examples, of which the first 20,000 are of one class."""
+    rows = 30_000
+    sorted_by_class = tf.data.Dataset.range(rows).map(
+        lambda value: (value, tf.cast(value >= 20_000, tf.int64))
+    )
+    made = TrainingStream(
+        sorted_by_class, examples=rows, batch_size=600, seed=1, shuffle_buffer=splits.shuffle_buffer(48)
+    )
+    first = [labels.numpy().mean() for _, labels in made.batches(epoch=0, step=0, epochs=1).take(3)]
+    np.testing.assert_allclose(first, 1 / 3, atol=0.08)
+
+
+def test_a_buffer_goes_by_bytes_between_a_thousand_and_a_million() -> None:
+    assert splits.shuffle_buffer(48) == 1_000_000
+    assert splits.shuffle_buffer(32 * 32 * 3 * 4) > 80_000
+    assert 1_500 < splits.shuffle_buffer(224 * 224 * 3 * 4) < 2_000
+    assert splits.shuffle_buffer(1 << 24) == 1_000

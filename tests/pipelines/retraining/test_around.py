@@ -1,4 +1,4 @@
-"""What a round stands on: notifications, a server's metrics, outcomes, and what starts it by itself."""
+"""What a round stands on: notifications, a server's metrics, outcomes, commands."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import kubernetes_validate
 import pytest
 import yaml
 
@@ -20,9 +19,9 @@ from pipelines import config
 from pipelines.cli.main import cli
 from pipelines.errors import ConfigError, HeadraceError, InputError, InterruptedRunError
 from pipelines.retraining import assembly, feedback, observe, watching
-from pipelines.retraining.install import Dumper, Job, config_map, cron_job, systemd_unit
 from pipelines.retraining.ledger import Record
 from pipelines.retraining.notify import Notifier
+from pipelines.retraining.part_names import part_name
 from pipelines.retraining.settings import Notifications, Watch
 from pipelines.retraining.watching import Sample
 from pipelines.workspace import Workspace
@@ -235,11 +234,6 @@ def test_a_number_that_is_predicted_has_no_accuracy(tmp_path) -> None:
         assembly.scheduler(experiment, Workspace.open(tmp_path / "w", create=True), print)
 
 
-@pytest.fixture
-def workspace(tmp_path) -> Workspace:
-    return Workspace.open(tmp_path / "w", create=True)
-
-
 def test_outcomes_are_counted_by_version_newest_first(workspace, tmp_path) -> None:
     source = tmp_path / "outcomes.csv"
     source.write_text("prediction,label,version\na,a,1\na,b,2\nb,b,2\n")
@@ -284,44 +278,14 @@ def test_a_bad_outcome_adds_nothing(workspace, tmp_path, name, content, said) ->
     assert feedback.recent(workspace, "m", 1, 9) == (0, 0)
 
 
-def test_a_cron_job_that_kubernetes_takes() -> None:
-    job = Job("/data/trips.yaml", Path("/workspace"), ["train.epochs=3"], ["RETRAIN_HOOK"])
-    made = cron_job(
-        job, image="registry/headrace:1", claim="disk", schedule="*/10 * * * *", zone="Europe/Berlin"
-    )
-    kubernetes_validate.validate(made, "1.30", strict=True)
-    assert config_map(job) is None
-    (container,) = made["spec"]["jobTemplate"]["spec"]["template"]["spec"]["containers"]
-    assert container["args"][:2] == ["retrain", "/data/trips.yaml"]
-    assert container["args"][-1] == "--once"
-    assert container["env"][0]["valueFrom"]["secretKeyRef"]["key"] == "RETRAIN_HOOK"
-
-
-def test_an_experiments_own_file_goes_along_to_kubernetes() -> None:
-    job = Job("/home/me/trips.yaml", Path("/workspace"), source="model: {family: tabular}\n")
-    made = cron_job(job, image="registry/headrace:1", claim="disk", schedule="*/10 * * * *", zone="UTC")
-    held = config_map(job)
-    for document in (made, held):
-        kubernetes_validate.validate(document, "1.30", strict=True)
-    pod = made["spec"]["jobTemplate"]["spec"]["template"]["spec"]
-    (container,) = pod["containers"]
-    assert container["args"][:2] == ["retrain", "/etc/headrace/trips.yaml"]
-    assert {"name": "experiment", "configMap": {"name": held["metadata"]["name"]}} in pod["volumes"]
-    assert held["data"] == {"trips.yaml": "model: {family: tabular}\n"}
-    assert "trips.yaml: |\n    model: {family: tabular}\n" in yaml.dump(held, Dumper=Dumper)
-
-
-def test_a_unit_names_secrets_and_never_holds_them(monkeypatch) -> None:
-    monkeypatch.setenv("RETRAIN_HOOK", "https://secret")
-    unit = systemd_unit(Job("/data/my trips.yaml", Path("/w"), [], ["RETRAIN_HOOK"]), Path("/home/me"))
-    assert "ExecStart=" in unit
-    assert "'/data/my trips.yaml'" in unit
-    assert "RETRAIN_HOOK=..." in unit
-    assert "https://secret" not in unit
-    odd = systemd_unit(Job("/data/50%.yaml", Path("/w"), ["a=$b"]), Path("/home/50%"))
-    assert "WorkingDirectory=/home/50%%" in odd
-    assert "/data/50%%.yaml" in odd
-    assert "'a=$$b'" in odd
+def test_parts_of_experiments_with_long_names_are_told_apart() -> None:
+    names = ["a" * 39 + end for end in "bc"]
+    made = {part_name(name, part) for name in names for part in ("span", "golden")}
+    assert len(made) == 4
+    for name in (*made, part_name("trips", "golden")):
+        raw = {"name": name, "data": {"path": "x.csv"}, "model": {"family": "tabular"}}
+        assert config.from_mapping(raw).name == name
+    assert part_name("trips", "golden") == "trips-golden"
 
 
 def run(*arguments: str) -> object:

@@ -174,6 +174,17 @@ def test_age() -> None:
     assert decide(settings, replace(old, serving=Serving(3, NOW - 6 * DAY)), NOW).action == "wait"
 
 
+def test_without_spans_files_that_are_others_are_a_new_chance() -> None:
+    settings = Retraining(max_age_days=7.0)
+    old = State(0.0, serving=Serving(3, NOW - 8 * DAY), data="0123456789abcdef")
+    decision = decide(settings, old, NOW)
+    assert (decision.action, decision.trigger) == ("run", "age-v3-data-0123456789")
+    for outcome in ("refused", "unchanged"):
+        dealt_with = replace(old, rounds=[done(decision.trigger, outcome)])
+        assert decide(settings, dealt_with, NOW).action == "wait"
+        assert decide(settings, replace(dealt_with, data="another"), NOW).trigger == "age-v3-data-another"
+
+
 def test_live_accuracy_has_to_fall_beyond_doubt() -> None:
     settings = Retraining(live=Live(min_accuracy=0.9, outcomes=200))
     fallen = State(0.0, serving=SERVING, correct=160, outcomes=200)

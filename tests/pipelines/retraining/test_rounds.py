@@ -2,164 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from pipelines import config, spans
-from pipelines.errors import InputError, InterruptedRunError, NodeFailedError, WorkspaceError
+from pipelines.errors import (
+    InputError,
+    InterruptedRunError,
+    NodeFailedError,
+    SurroundingsError,
+    WorkspaceError,
+)
 from pipelines.lineage.store import RETRAINING, Store
 from pipelines.remote_failures import UnreachableError
-from pipelines.retraining import observe
 from pipelines.retraining.chain import LocalChain
 from pipelines.retraining.ledger import Ledger, Record
-from pipelines.retraining.policy import Span
-from pipelines.retraining.rounds import RefusedError, StaleError, Trained
-from pipelines.retraining.scheduler import Scheduler
-from pipelines.telemetry.notices import Notice
+from pipelines.retraining.rounds import Trained
 from pipelines.workspace import Workspace
+from tests.pipelines.retraining.chains import FakeChain, Killed
 from tests.pipelines.telemetry.documented import events
-
-
-class Killed(BaseException):
-    """Stands for a SIGKILL: nothing catches it."""
-
-
-@dataclass
-class FakeChain:
-    """Does what it is told, and counts it; `kill_at` is how many calls it lives through."""
-
-    present: list[Span] = field(default_factory=lambda: [(1, 0)])
-    trained: Trained = field(default_factory=lambda: Trained("/servable"))
-    worse: Sequence[str] = ()
-    faults: list[str] = field(default_factory=list)
-    error: Exception | None = None
-    versions: list[int] = field(default_factory=list)
-    calls: list[str] = field(default_factory=list)
-    kill_at: int = 10**6
-    pushed: bool = False
-    refusal: str = ""
-    stale: int = 0
-    stuck: int = 0
-    remark: str = ""
-    budgets: list[float | None] = field(default_factory=list)
-    takes: Callable[[], None] = lambda: None
-    data: Callable[[], str] = lambda: ""
-    skipped: list[int] = field(default_factory=list)
-
-    def _count(self, name: str) -> None:
-        if len(self.calls) >= self.kill_at:
-            raise Killed
-        self.calls.append(name)
-
-    def spans(self) -> list[Span]:
-        self._count("spans")
-        return self.present
-
-    def state(self, numbers: Sequence[int]) -> str:
-        return self.data()
-
-    def bad_spans(self, records: Sequence[Record]) -> list[int]:
-        return sorted({span for record in records for span in record.bad})
-
-    def named(self, place: str) -> list[int]:
-        return [int(place)] if place.isdigit() else []
-
-    def without(self, skipped: Sequence[int]) -> FakeChain:
-        self.skipped = list(skipped)
-        return self
-
-    def train(self, run_id: str, begun: Callable[[str], None], budget_s: float | None) -> Trained:
-        begun(run_id or "run-1")
-        self._count(f"train {run_id}".strip())
-        if self.error is not None:
-            raise self.error
-        return self.trained
-
-    def compare(self, record: Record, budget_s: float | None) -> list[str]:
-        self._count("compare")
-        self.budgets.append(budget_s)
-        self.takes()
-        return list(self.worse)
-
-    def push(self, record: Record) -> int:
-        self._count("push")
-        if self.refusal:
-            raise RefusedError(self.refusal)
-        if self.stale:
-            self.stale -= 1
-            raise StaleError
-        if not self.pushed:  # as the Pusher: what is in service already is not pushed again
-            self.versions.append(len(self.versions) + 1)
-            self.pushed = True
-        return self.versions[-1]
-
-    def in_service(self) -> int:
-        return self.versions[-1] if self.versions else 0
-
-    def fault(self, record: Record) -> str:
-        self._count("fault")
-        return self.faults.pop(0) if self.faults else ""
-
-    def unseen(self, record: Record) -> str:
-        return self.remark
-
-    def roll_back(self, record: Record, reason: str) -> None:
-        self._count("roll_back")
-        if self.stuck:
-            self.stuck -= 1
-            raise NodeFailedError("It cannot be rolled back")
-        self.versions.append(record.before)
-
-
-@dataclass
-class Clock:
-    now: float = 1_000_000.0
-
-    def __call__(self) -> float:
-        return self.now
-
-    def sleep(self, seconds: float) -> None:
-        self.now += seconds
-
-
-@pytest.fixture
-def workspace(tmp_path) -> Workspace:
-    return Workspace.open(tmp_path / "w", create=True)
-
-
-@pytest.fixture
-def make(workspace, tmp_path):
-    (tmp_path / "data-1.csv").write_text("a,label\n1,x\n")
-    told: list[Notice] = []
-    notified: list[tuple[str, str]] = []
-    clock = Clock()
-
-    def scheduler(chain: FakeChain, **settings: Any) -> Scheduler:
-        experiment = config.from_mapping(
-            {
-                "name": "trips",
-                "data": {"path": str(tmp_path / "data-{SPAN}.csv")},
-                "model": {"family": "tabular"},
-                "retraining": {"on_new_span": True, **settings},
-            }
-        )
-        return Scheduler(
-            experiment,
-            workspace,
-            chain,
-            observe.ignore_drift,
-            lambda event, record: notified.append((event, record.trigger)),
-            told.append,
-            clock=clock,
-            sleep=clock.sleep,
-        )
-
-    scheduler.told, scheduler.notified, scheduler.clock = told, notified, clock  # type: ignore[attr-defined]
-    return scheduler
 
 
 def decisions(workspace: Workspace) -> list[tuple[str, str, str]]:
@@ -196,6 +58,7 @@ def test_a_round_goes_from_training_to_promotion(make, workspace) -> None:
         ({"worse": ["on the golden set it is worse"]}, "refused", "refusal"),
         ({"error": InputError("A record is bad", place="x.csv")}, "bad_data", "refusal"),
         ({"error": UnreachableError("It cannot be reached", place="s3://b/1.csv")}, "failed", "failure"),
+        ({"error": SurroundingsError("It is not there", place="golden.csv")}, "failed", "failure"),
         ({"error": NodeFailedError("The node crashed", place="Trainer")}, "failed", "failure"),
     ],
 )

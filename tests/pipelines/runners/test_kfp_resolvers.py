@@ -13,7 +13,7 @@ from pipelines.runners import kfp_store
 from pipelines.runners.kfp_artifacts import NOTHING, from_runtime
 from pipelines.runners.kfp_executors import KFP_URI, ResolveBaseline, ResolveStatistics
 from pipelines.runners.kfp_facts import FACTS, SQLITE
-from pipelines.runners.spec_records import COMPLETE, CONTAINER, Records
+from pipelines.runners.spec_records import COMPLETE, CONTAINER, FAILED, Records
 
 Runtime = dict[str, Any]
 
@@ -42,6 +42,14 @@ class Recorded:
         self.records.publish(execution, COMPLETE, {}, {"result": [int(found["name"])]})
         return found
 
+    def gate(self, made: Runtime, state: str = COMPLETE) -> None:
+        """What the gate records of statistics."""
+        report = self.records.record_artifact("report", "title: tfx.ValidationReport", "minio://report", {})
+        execution = self.records.create(CONTAINER, "datagate", None, {}, {"statistics": [int(made["name"])]})
+        self.records.publish(
+            execution, state, {}, {"report": [int(report["name"])]} if state == COMPLETE else {}
+        )
+
 
 @pytest.fixture
 def recorded(tmp_path, monkeypatch) -> Recorded:
@@ -59,20 +67,24 @@ def resolved(executor: type, kind: str, current: Runtime, folder: Path) -> str:
     return str(answer.read())
 
 
-def test_earlier_statistics_are_the_latest_that_a_node_made_before(recorded, tmp_path) -> None:
+def test_earlier_statistics_are_the_latest_that_passed_the_gate_before(recorded, tmp_path) -> None:
     oldest = recorded.make("ExampleStatistics", "oldest")
     before = recorded.make("ExampleStatistics", "before")
+    refused = recorded.make("ExampleStatistics", "refused")
     # Imported by the run of `before`, so it has a later id; it is not what was made last.
     recorded.copy("ExampleStatistics", oldest)
     current = recorded.make("ExampleStatistics", "current")
-    recorded.make("ExampleStatistics", "later")
+    later = recorded.make("ExampleStatistics", "later")
+    for made in (oldest, before, later):
+        recorded.gate(made)
+    recorded.gate(refused, FAILED)
     assert resolved(ResolveStatistics, "ExampleStatistics", current, tmp_path) == before["uri"]
 
 
 def test_nothing_is_found_in_a_first_run_and_nothing_of_other_pipelines(recorded, tmp_path) -> None:
     other = Records(recorded.path, "other")
     other.begin("run-2", "minio://mlpipeline/v2/artifacts/other/run-2")
-    recorded.make("ExampleStatistics", "of-another", other)
+    recorded.gate(recorded.make("ExampleStatistics", "of-another", other))
     current = recorded.make("ExampleStatistics", "current")
     uri = resolved(ResolveStatistics, "ExampleStatistics", current, tmp_path)
     assert uri == f"minio://mlpipeline/v2/artifacts/digits/{NOTHING}"
