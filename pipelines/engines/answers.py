@@ -8,9 +8,9 @@ Each is asked something that changes nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
+from pipelines.engines import ask
 from pipelines.errors import EngineError
 
 _CONNECT_S = 10.0
@@ -22,18 +22,14 @@ def check_job_server(address: str) -> None:
     Raises:
         EngineError: nothing answers there, or something else.
     """
-    from apache_beam.portability.api import beam_job_api_pb2, beam_job_api_pb2_grpc
-
-    def ask(channel: Any) -> None:
-        stub = beam_job_api_pb2_grpc.JobServiceStub(channel)
-        stub.DescribePipelineOptions(
-            beam_job_api_pb2.DescribePipelineOptionsRequest(), timeout=_CONNECT_S, wait_for_ready=True
-        )
+    from apache_beam.portability.api import beam_job_api_pb2
 
     remedy = (
         "Start it, or name one that runs; for Flink, without beam.job_endpoint one is started for each job."
     )
-    _check(address, ask, "job server", "beam.job_endpoint", remedy)
+    method = _method(beam_job_api_pb2, "JobService", "DescribePipelineOptions")
+    request = beam_job_api_pb2.DescribePipelineOptionsRequest()
+    _check(address, method, request, "job server", "beam.job_endpoint", remedy)
 
 
 def check_pool(address: str) -> None:
@@ -42,29 +38,25 @@ def check_pool(address: str) -> None:
     Raises:
         EngineError: nothing answers there, or something else.
     """
-    from apache_beam.portability.api import beam_fn_api_pb2, beam_fn_api_pb2_grpc
-
-    def ask(channel: Any) -> None:
-        stub = beam_fn_api_pb2_grpc.BeamFnExternalWorkerPoolStub(channel)
-        # Of a worker that there is not: Beam's own pool, and ours, take it for ended.
-        nobody = beam_fn_api_pb2.StopWorkerRequest(worker_id="headrace-look")
-        stub.StopWorker(nobody, timeout=_CONNECT_S, wait_for_ready=True)
+    from apache_beam.portability.api import beam_fn_api_pb2
 
     port = address.rpartition(":")[2]
     remedy = f"Start it beside each task manager: python -m components.beam_pool --port {port}."
-    _check(address, ask, "pool of Beam workers", "beam.pool", remedy)
+    method = _method(beam_fn_api_pb2, "BeamFnExternalWorkerPool", "StopWorker")
+    # Of a worker that there is not: Beam's own pool, and ours, take it for ended.
+    request = beam_fn_api_pb2.StopWorkerRequest(worker_id="headrace-look")
+    _check(address, method, request, "pool of Beam workers", "beam.pool", remedy)
 
 
-def _check(address: str, ask: Callable[[Any], None], what: str, setting: str, remedy: str) -> None:
-    import grpc
+def _method(module: Any, service: str, method: str) -> str:
+    return f"/{module.DESCRIPTOR.services_by_name[service].full_name}/{method}"
 
+
+def _check(address: str, method: str, request: Any, what: str, setting: str, remedy: str) -> None:
     place = f"{setting}: {address}"
-    with grpc.insecure_channel(address) as channel:
-        try:
-            ask(channel)
-        except grpc.RpcError as error:
-            if error.code() == grpc.StatusCode.UNIMPLEMENTED:
-                raise EngineError(f"What answers is no {what}", place=place, remedy=remedy) from error
-            if error.code() in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED):
-                raise EngineError(f"The {what} cannot be reached", place=place, remedy=remedy) from error
-            # Whatever else it says, it is one.
+    status = ask.status(address, method, request.SerializeToString(), _CONNECT_S)
+    if status == "UNIMPLEMENTED":
+        raise EngineError(f"What answers is no {what}", place=place, remedy=remedy)
+    if status in ("UNAVAILABLE", "DEADLINE_EXCEEDED"):
+        raise EngineError(f"The {what} cannot be reached", place=place, remedy=remedy)
+    # Whatever else it says, it is one.

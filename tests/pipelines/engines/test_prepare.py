@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -289,3 +291,25 @@ def test_options_are_known_to_beam() -> None:
         # Read by the job server, not by Beam in Python.
         names -= {"max_bundle_size"}
         assert names <= set(known) | {"extra_package"}, names - set(known)
+
+
+def test_an_engine_is_asked_without_using_grpc_in_the_process_that_forks_nodes() -> None:
+    script = """
+from pipelines.engines import answers
+from pipelines.errors import EngineError
+answers._CONNECT_S = 0.5
+for check in (answers.check_pool, answers.check_job_server):
+    try:
+        check("localhost:9")
+    except EngineError as error:
+        print(error.headline)
+import subprocess
+import sys
+from pathlib import Path
+print([path.read_text().strip() for path in Path("/proc/self/task").glob("*/comm")])
+"""
+    said = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True).stdout
+    first, second, threads = said.splitlines()
+    assert first == "The pool of Beam workers cannot be reached"
+    assert second == "The job server cannot be reached"
+    assert not [name for name in ("grpc", "event_engine", "lifeguard") if name in threads], threads
