@@ -26,7 +26,13 @@ def examples(data_format: str, *names: str, missing: tuple[str, ...] = ()) -> li
     """All rows as Examples whose features are in the order of their names, sorted."""
     sources = tuple(Source(str(TAXI / name)) for name in names)
     request = Request(
-        sources, data_format, PLAN, (FeatureRule("tips", "float"),), "tips", missing_values=missing
+        sources,
+        data_format,
+        PLAN,
+        (FeatureRule("tips", "float"),),
+        "tips",
+        classes=False,
+        missing_values=missing,
     )
     read = open_reader(request, column_kinds(request))
     batches = [batch for source in sources for batch in read(source)]
