@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tempfile
 from dataclasses import replace
 from pathlib import Path
 
@@ -178,6 +179,9 @@ def test_the_original_is_asked_for_its_scores_once(
     model_uri, contract, examples_uri, tmp_path, monkeypatch
 ) -> None:
     """Each candidate is judged beside those that the original's own process has written."""
+    # Of the process that a candidate has for itself; put back behind this test.
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr(tempfile, "tempdir", None)
     task = worker.Task(
         technique="identity",
         model_uri=str(model_uri),
