@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import time
 from pathlib import Path
 
 from pipelines import backups, leases, lost_pushes
@@ -71,6 +72,15 @@ def _settle(workspace: Workspace, folder: Path) -> bool:
         return interrupted
     finally:
         os.close(descriptor)
+
+
+def settle(workspace: Workspace, run_id: str) -> None:
+    """Marks a run as interrupted that counts as running, though the caller holds its lease.
+
+    `settle_dead` leaves a run alone while children of the killed process hold
+    on to the lease, and they may let go of it right behind.
+    """
+    _interrupt(workspace, run_id, time.time())
 
 
 def _interrupt(workspace: Workspace, run_id: str, died: float) -> bool:

@@ -65,6 +65,7 @@ def resume(name: str, workspace: Workspace, progress: Progress) -> Outcome:
             return Outcome(record.run_id, record.state, 0.0, summarize(store, record.run_id))
     folder = workspace.run_folder(record.run_id)
     with leases.taken(folder) as lease, interruptible():
+        recovery.settle(workspace, record.run_id)
         progress.begun(record.run_id)
         template, key = _unchanged(record, workspace, progress)
         with plans.one_at_a_time(workspace, key, lambda: while_waiting(progress, lease)):

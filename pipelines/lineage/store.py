@@ -111,10 +111,11 @@ class Store:
         return _run_record(self._run_context(run_id))
 
     def reopen_run(self, run_id: str, details: Mapping[str, Any]) -> None:
-        """Records that a run which had ended goes on; `details` are added."""
+        """Records that a run goes on; `details` are added."""
         context = self._run_context(run_id)
         merged = {**json.loads(context.custom_properties["details"].string_value), **details}
-        del context.custom_properties["ended"]
+        if "ended" in context.custom_properties:
+            del context.custom_properties["ended"]
         set_values(context, {"state": RUNNING, "details": json.dumps(merged, sort_keys=True)})
         self._store.put_contexts([context])
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import sqlite3
+import threading
 from pathlib import Path
 
 import pytest
 from ml_metadata.proto import metadata_store_pb2 as pb
 
-from pipelines import backups, leases, recovery
+from pipelines import backups, leases, recovery, resuming
 from pipelines.errors import WorkspaceError
 from pipelines.lineage import store as lineage
 from pipelines.lineage.store import Store
@@ -58,6 +60,32 @@ def test_a_dead_run_is_interrupted_and_nothing_runs_for_ever(workspace) -> None:
     assert run.ended == 500.0  # its last sign of life
     assert "headrace run --resume e-1" in run.details["error"]["remedy"]
     assert recovery.settle_dead(workspace) == []
+
+
+def test_a_run_whose_killed_process_had_children_that_let_go_late_is_settled_before_it_goes_on(
+    workspace, monkeypatch
+) -> None:
+    folder = begin(workspace, "e-1")
+    held = os.open(folder / leases.FILE, os.O_RDWR)
+    fcntl.flock(held, fcntl.LOCK_EX)
+    assert recovery.settle_dead(workspace) == []
+    assert states(workspace) == (["running"], [pb.Execution.RUNNING])
+    threading.Timer(0.2, lambda: os.close(held)).start()
+    monkeypatch.setattr(resuming, "_unchanged", lambda *_: ("template", "key"))
+    monkeypatch.setattr(resuming, "_part", lambda record, *_: record)
+    monkeypatch.setattr(resuming, "carry_out", lambda record, *_: states(workspace))
+    assert resuming.resume("e-1", workspace, Silent()) == (["interrupted"], [pb.Execution.CANCELED])
+    with Store(workspace.database) as store:
+        for _ in range(2):
+            store.reopen_run("e-1", {"error": None})
+        assert store.run("e-1").ended is None
+
+
+class Silent:
+    """A progress that tells nothing."""
+
+    def __getattr__(self, name: str) -> object:
+        return lambda *_: None
 
 
 def test_a_living_run_is_left_alone(workspace) -> None:
