@@ -92,19 +92,17 @@ def load(model: keras.Model, base_model: str, meaning: Meaning) -> dict[str, Any
     olds, news = earlier.variables, model.variables
     if len(olds) != len(news):
         raise _error(f"does not fit this one: it has {len(olds)} variables, this one {len(news)}", path)
-    named: list[dict[int, Named]] = [{} for _ in news]
+    pairs = _Pairs(olds, news, path)
     record: dict[str, Any] = {}
     if list(classes) != list(meaning.classes):
-        _name_classes(named, olds, news, classes, meaning, path)
+        pairs.name_classes(classes, meaning)
         record["classes"] = _changes(classes, meaning.classes)
     for table in meaning.tables:
         before = _entries(base_model, table.vocabulary)
         if before != list(table.entries):
-            _name_rows(named, olds, news, before, table, path)
+            pairs.name_rows(before, table)
             record[table.vocabulary] = _changes(before, table.entries)
-    for new, old, axes in zip(news, olds, named, strict=True):
-        _check_shapes(new, old, axes, path)
-        new.assign(carried(old.numpy(), new.numpy(), axes))
+    pairs.copy()
     return record
 
 
@@ -144,45 +142,54 @@ def _entries(base_model: str, vocabulary: str) -> list[bytes]:
     return path.read_bytes().split(b"\n")[:-1] if path.is_file() else []
 
 
-def _name_classes(
-    named: list[dict[int, Named]],
-    olds: Sequence[keras.Variable],
-    news: Sequence[keras.Variable],
-    classes: Sequence[str],
-    meaning: Meaning,
-    path: Path,
-) -> None:
-    """Finds the axes that go by classes: those that are longer in a model of one class more."""
-    probe = meaning.build(len(meaning.classes) + 1).variables
-    for index, (old, new, other) in enumerate(zip(olds, news, probe, strict=True)):
-        for axis in range(min(len(new.shape), len(old.shape))):
-            if new.shape[axis] == other.shape[axis]:
-                continue
-            if (old.shape[axis], new.shape[axis]) != (len(classes), len(meaning.classes)):
-                raise _error(f"has other classes, of which {new.path} does not have one weight each", path)
-            named[index][axis] = (classes, meaning.classes)
-    if not any(named):
-        raise _error("has other classes, and no weights here go by classes", path)
+@dataclass
+class _Pairs:
+    """Variables of both models, side by side, and what the axes go by whose ids have moved.
 
+    Attributes:
+        olds: of the earlier model.
+        news: of the new one, as many.
+        path: the earlier model's file.
+        named: of each pair, axis -> names.
+    """
 
-def _name_rows(
-    named: list[dict[int, Named]],
-    olds: Sequence[keras.Variable],
-    news: Sequence[keras.Variable],
-    before: Sequence[bytes],
-    table: Table,
-    path: Path,
-) -> None:
-    found = False
-    for index, (old, new) in enumerate(zip(olds, news, strict=True)):
-        if any(new.path == layer or new.path.startswith(f"{layer}/") for layer in table.layers):
-            rows = table.rows(before, old.shape[0]), table.rows(table.entries, new.shape[0])
-            named[index][0] = rows
-            found = True
-    if not found:
-        raise _error(
-            f"has another vocabulary {table.vocabulary!r}, and it is not known which weights go by it", path
-        )
+    olds: Sequence[keras.Variable]
+    news: Sequence[keras.Variable]
+    path: Path
+
+    def __post_init__(self) -> None:
+        self.named: list[dict[int, Named]] = [{} for _ in self.news]
+
+    def name_classes(self, classes: Sequence[str], meaning: Meaning) -> None:
+        """Finds the axes that go by classes: those that are longer in a model of one class more."""
+        probe = meaning.build(len(meaning.classes) + 1).variables
+        for axes, old, new, other in zip(self.named, self.olds, self.news, probe, strict=True):
+            for axis in range(min(len(new.shape), len(old.shape))):
+                if new.shape[axis] == other.shape[axis]:
+                    continue
+                if (old.shape[axis], new.shape[axis]) != (len(classes), len(meaning.classes)):
+                    what = f"has other classes, of which {new.path} does not have one weight each"
+                    raise _error(what, self.path)
+                axes[axis] = (classes, meaning.classes)
+        if not any(self.named):
+            raise _error("has other classes, and no weights here go by classes", self.path)
+
+    def name_rows(self, before: Sequence[bytes], table: Table) -> None:
+        """Finds the weights whose rows go by a vocabulary."""
+        found = False
+        for axes, old, new in zip(self.named, self.olds, self.news, strict=True):
+            if any(new.path == layer or new.path.startswith(f"{layer}/") for layer in table.layers):
+                axes[0] = table.rows(before, old.shape[0]), table.rows(table.entries, new.shape[0])
+                found = True
+        if not found:
+            what = f"has another vocabulary {table.vocabulary!r}, and it is not known which weights go by it"
+            raise _error(what, self.path)
+
+    def copy(self) -> None:
+        """Takes the earlier weights over."""
+        for axes, old, new in zip(self.named, self.olds, self.news, strict=True):
+            _check_shapes(new, old, axes, self.path)
+            new.assign(carried(old.numpy(), new.numpy(), axes))
 
 
 def _changes(before: Sequence[Any], now: Sequence[Any]) -> dict[str, int]:

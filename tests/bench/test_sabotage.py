@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -22,23 +23,11 @@ def test_cases_are_seeded_and_take_all_kinds_by_turns() -> None:
     assert len({case.name for case in made}) == 100
 
 
-@pytest.fixture(scope="module")
-def trained(tmp_path_factory, make_example, png, write_tfrecord) -> prove_rewriter.Trained:
-    """A small network that really tells bars in four places apart, with 320 validation examples."""
+def _network(pixels: Any, labels: Any) -> Any:
+    """A small network that tells the bars apart."""
     import keras
-    import numpy as np
-    import tensorflow as tf
 
-    from modules import export
-    from modules.image.decode import decode_images
-
-    root = tmp_path_factory.mktemp("bars")
-    rng = np.random.default_rng(3)
     keras.utils.set_random_seed(3)
-    pixels = rng.integers(0, 90, (960, 8, 8))
-    labels = np.arange(960) % 4
-    for image, label in zip(pixels, labels, strict=True):
-        image[:, 2 * label : 2 * label + 2] += 120
     model = keras.Sequential(
         [
             keras.Input((8, 8, 1)),
@@ -52,6 +41,25 @@ def trained(tmp_path_factory, make_example, png, write_tfrecord) -> prove_rewrit
     model.compile("adam", "sparse_categorical_crossentropy", metrics=["accuracy"])
     seen = model.fit(pixels[..., None].astype("float32"), labels, batch_size=32, epochs=3, verbose=0)
     assert seen.history["accuracy"][-1] > 0.99
+    return model
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory, make_example, png, write_tfrecord) -> prove_rewriter.Trained:
+    """A small network that really tells bars in four places apart, with 320 validation examples."""
+    import numpy as np
+    import tensorflow as tf
+
+    from modules import export
+    from modules.image.decode import decode_images
+
+    root = tmp_path_factory.mktemp("bars")
+    rng = np.random.default_rng(3)
+    pixels = rng.integers(0, 90, (960, 8, 8))
+    labels = np.arange(960) % 4
+    for image, label in zip(pixels, labels, strict=True):
+        image[:, 2 * label : 2 * label + 2] += 120
+    model = _network(pixels, labels)
     spec = {"image": tf.io.FixedLenFeature([], tf.string)}
 
     def decode(raw):
