@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from pipelines.errors import InputError
+from pipelines.errors import CodeChangedError, InputError
 from pipelines.remote_failures import UnreachableError
 from pipelines.retraining.scheduler import Scheduler
+from tests.pipelines.retraining.chains import FakeChain
 
 
 @pytest.mark.parametrize("kind", [UnreachableError, InputError])
@@ -32,3 +33,14 @@ def test_data_that_cannot_be_looked_at_for_a_moment_does_not_end_the_schedule(ki
         Scheduler.forever(loop)
     assert waits == [160.0]
     assert told == ["It cannot be reached [s3://bucket]"]
+
+
+def test_a_scheduler_whose_own_code_was_replaced_ends_and_the_next_goes_on_with_its_round(make) -> None:
+    chain = FakeChain(error=CodeChangedError("Headrace's own code has changed since this process began"))
+    with pytest.raises(CodeChangedError):
+        make(chain).forever()
+    assert make.notified == []
+    chain.error = None
+    make(chain).once()
+    assert [call for call in chain.calls if call.startswith("train")] == ["train", "train run-1"]
+    assert [event for event, _ in make.notified] == ["promotion"]
