@@ -27,6 +27,8 @@ from modules.errors import TrainingError
 
 AUTOTUNE = tf.data.AUTOTUNE
 _PARSE_BATCH = 256
+_BLOCK = 16
+"""Records of a file in turn: what is done for each block costs more than a row of a table does."""
 SHUFFLED_AT_MOST = 1_000_000
 """Examples. Nothing is trained on before the buffer is full: of so many rows of a table some seconds."""
 _FILES_AT_ONCE = 16
@@ -46,6 +48,18 @@ def read_examples(file_patterns: Sequence[str], feature_spec: Mapping[str, objec
     Raises:
         TrainingError: no file matches.
     """
+    return read_batches(file_patterns, feature_spec).unbatch()
+
+
+def read_batches(file_patterns: Sequence[str], feature_spec: Mapping[str, object]) -> tf.data.Dataset:
+    """The same with up to 256 examples at a time, which is how small ones are best changed.
+
+    A function that is mapped over single examples costs some 30 microseconds for
+    each, whatever it does.
+
+    Raises:
+        TrainingError: no file matches.
+    """
     files = sorted(name for pattern in file_patterns for name in tf.io.gfile.glob(pattern))
     if not files:
         raise TrainingError(
@@ -53,17 +67,17 @@ def read_examples(file_patterns: Sequence[str], feature_spec: Mapping[str, objec
             place=", ".join(file_patterns),
             remedy="Give the split a larger share (data.splits), or more data.",
         )
-    records = tf.data.Dataset.from_tensor_slices(files).interleave(
-        lambda name: tf.data.TFRecordDataset(name, compression_type="GZIP"),
+    blocks = tf.data.Dataset.from_tensor_slices(files).interleave(
+        lambda name: tf.data.TFRecordDataset(name, compression_type="GZIP").batch(_BLOCK),
         cycle_length=_FILES_AT_ONCE,
         num_parallel_calls=AUTOTUNE,
         deterministic=True,
     )
-    # Parsing in batches costs a fraction of parsing one by one.
-    parsed = records.batch(_PARSE_BATCH).map(
-        lambda batch: tf.io.parse_example(batch, dict(feature_spec)), num_parallel_calls=AUTOTUNE
+    return (
+        blocks.unbatch()
+        .batch(_PARSE_BATCH)
+        .map(lambda batch: tf.io.parse_example(batch, dict(feature_spec)), num_parallel_calls=AUTOTUNE)
     )
-    return parsed.unbatch()
 
 
 Augment = Callable[..., Any]

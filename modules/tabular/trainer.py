@@ -69,7 +69,8 @@ def _task(
     return classifier.Task(
         features=(columns.ROW,),
         label=label,
-        to_input=lambda features: tf.ensure_shape(features[columns.ROW], (layout.width,)),
+        to_input=lambda features: tf.ensure_shape(features[columns.ROW], (None, layout.width)),
+        batched=True,
         build=lambda class_count: tabular_model.build(
             hparams, layout, category_sizes=sizes, class_count=class_count, target=target
         ),

@@ -76,6 +76,7 @@ class Task:
         features: transformed features that make one example.
         label: transformed feature with the class id, or for a regression the number.
         to_input: those features of one example to the model's input.
+        batched: whether `to_input` takes batches of examples.
         to_training: the same with a seed, where training takes a random part of an example.
         build: number of classes to a new model, (B, ...) float32 to (B, C) probabilities.
         description: JSON-like; two models that differ in it share no checkpoints.
@@ -99,6 +100,7 @@ class Task:
     build: Callable[[int], keras.Model]
     description: Any
     preprocess: Mapping[str, export.Preprocess]
+    batched: bool = False
     to_training: splits.ToTraining | None = None
     augment: input_pipeline.Augment | None = None
     resources: Mapping[str, Any] = field(default_factory=dict)
@@ -286,6 +288,7 @@ def _sources(
         to_input=task.to_input,
         to_training=task.to_training,
         batching=task.batching,
+        batched=task.batched,
     )
 
 

@@ -49,6 +49,7 @@ class Sources:
         to_training: the same with a seed (2,) int64, where what is random must come
             before the input is made (a random part of a picture); None else.
         batching: how examples come together.
+        batched: whether `to_input` takes features of a batch of examples to a batch of inputs.
     """
 
     train: Sequence[str]
@@ -60,6 +61,7 @@ class Sources:
     class_counts: Sequence[int] | None = None
     to_training: ToTraining | None = None
     batching: input_pipeline.Batching = input_pipeline.plain_batches
+    batched: bool = False
 
 
 @dataclass(frozen=True)
@@ -138,7 +140,7 @@ def _stream(
 ) -> input_pipeline.TrainingStream:
     to_training = sources.to_training
     own_batches = sources.batching is not input_pipeline.plain_batches
-    if to_training is None and (cache.kind != "off" or own_batches):
+    if to_training is None and (cache.kind != "off" or own_batches or sources.batched):
         dataset, each, unchanged = cache.apply(_made(sources, sources.train)), None, None
     else:
         dataset = _encoded(sources, sources.train)
@@ -173,46 +175,53 @@ def shuffle_buffer(item_bytes: int) -> int:
 
 def _encoded(sources: Sources, patterns: Sequence[str]) -> tf.data.Dataset:
     """Single (features, label) pairs: one-hot labels, or numbers."""
+    return _encoded_batches(sources, patterns).unbatch()
+
+
+def _encoded_batches(sources: Sources, patterns: Sequence[str]) -> tf.data.Dataset:
     name, spec = sources.label
-    parsed = input_pipeline.read_examples(patterns, {**sources.features, name: spec})
+    parsed = input_pipeline.read_batches(patterns, {**sources.features, name: spec})
 
-    def pair(example: dict[str, tf.Tensor]) -> tuple[dict[str, tf.Tensor], tf.Tensor]:
-        label = tf.reshape(example[name], [])
+    def pairs(examples: dict[str, tf.Tensor]) -> tuple[dict[str, tf.Tensor], tf.Tensor]:
+        labels = tf.reshape(examples[name], [-1])
         if sources.class_names:
-            label = _one_hot(label, len(sources.class_names))
-        return {key: example[key] for key in sources.features}, label
+            labels = _one_hot(labels, len(sources.class_names))
+        return {key: examples[key] for key in sources.features}, labels
 
-    return parsed.map(pair, num_parallel_calls=input_pipeline.AUTOTUNE)
+    return parsed.map(pairs, num_parallel_calls=input_pipeline.AUTOTUNE)
 
 
-def _one_hot(label: tf.Tensor, classes: int) -> tf.Tensor:
-    known = tf.logical_and(label >= 0, label < classes)
-    with tf.control_dependencies([tf.debugging.Assert(known, [_UNKNOWN, label])]):
-        return tf.one_hot(label, classes)
+def _one_hot(labels: tf.Tensor, classes: int) -> tf.Tensor:
+    known = tf.reduce_all(tf.logical_and(labels >= 0, labels < classes))
+    with tf.control_dependencies([tf.debugging.Assert(known, [_UNKNOWN, labels])]):
+        return tf.one_hot(labels, classes)
 
 
 def _made(sources: Sources, patterns: Sequence[str]) -> tf.data.Dataset:
     """Single (input, label) pairs: one-hot labels, or numbers."""
-    return _encoded(sources, patterns).map(
-        lambda features, label: (sources.to_input(features), label),
+    encoded = _encoded_batches(sources, patterns)
+    made = (encoded if sources.batched else encoded.unbatch()).map(
+        lambda features, labels: (sources.to_input(features), labels),
         num_parallel_calls=input_pipeline.AUTOTUNE,
     )
+    return made.unbatch() if sources.batched else made
 
 
 def _labels(sources: Sources, patterns: Sequence[str]) -> tf.data.Dataset:
+    """Batches of labels: (B,)."""
     name, spec = sources.label
-    parsed = input_pipeline.read_examples(patterns, {name: spec})
-    return parsed.map(lambda example: tf.reshape(example[name], []))
+    parsed = input_pipeline.read_batches(patterns, {name: spec})
+    return parsed.map(lambda examples: tf.reshape(examples[name], [-1]))
 
 
 def count_classes(labels: tf.data.Dataset, split: str, class_names: Sequence[str]) -> list[int]:
-    """Counts each class of single class ids () int64.
+    """Counts each class of batches of class ids (B,) int64.
 
     Raises:
         TrainingError: the split is empty, or has a label that training has not.
     """
     counts = np.zeros(len(class_names), np.int64)
-    for ids in labels.batch(4096).as_numpy_iterator():
+    for ids in labels.as_numpy_iterator():
         unknown = (ids < 0) | (ids >= len(class_names))
         if unknown.any():
             raise _unknown(
@@ -225,13 +234,13 @@ def count_classes(labels: tf.data.Dataset, split: str, class_names: Sequence[str
 
 
 def count_numbers(labels: tf.data.Dataset, split: str, class_names: Sequence[str]) -> list[int]:
-    """Counts single numbers () float32.
+    """Counts batches of numbers (B,) float32.
 
     Raises:
         TrainingError: the split is empty, or has a label that is no finite number.
     """
     count = 0
-    for values in labels.batch(4096).as_numpy_iterator():
+    for values in labels.as_numpy_iterator():
         finite = np.isfinite(values)
         if not finite.all():
             raise TrainingError(

@@ -66,6 +66,23 @@ def test_the_order_is_the_same_whatever_the_cache(files, tmp_path) -> None:
     assert loaded["disk"].record["cache"] == "disk"
 
 
+def test_rows_that_are_made_by_the_batch_come_in_the_same_order(files, tmp_path) -> None:
+    calls: list[tf.TensorShape] = []
+
+    def by_the_batch(features: dict[str, tf.Tensor]) -> tf.Tensor:
+        calls.append(features["value"].shape)
+        return tf.reshape(features["value"], [-1, 1]) * 2
+
+    expected = load(files, "memory", tmp_path)
+    for cache in ("memory", "off"):
+        loaded = load(files, cache, tmp_path, to_input=by_the_batch, batched=True)
+        assert batches(loaded) == batches(expected)
+        assert loaded.record["bytes_per_example"] == 16
+        for (inputs, labels), (same, ids) in zip(loaded.validation, expected.validation, strict=True):
+            assert np.array_equal(inputs, same) and np.array_equal(labels, ids)
+    assert {tuple(shape) for shape in calls} == {(None,)}
+
+
 def test_a_cache_holds_what_was_read(files, tmp_path) -> None:
     copy = tmp_path / "data"
     copy.mkdir()
@@ -120,8 +137,8 @@ def test_a_label_that_transform_has_not_counted_is_refused(
 def test_a_label_that_training_has_not_is_refused(files, tmp_path) -> None:
     with pytest.raises(TrainingError, match="label that is no class of the training split") as error:
         load(files, "off", tmp_path, class_names=("ant", "bee"))
-    # The files are read in turns: 0, 100, 1, 101, 2.
-    assert error.value.place == "split train, example 4"
+    # The files are read in turns, 16 examples of each.
+    assert error.value.place == "split train, example 2"
 
 
 def test_auto_takes_the_fastest_that_has_room(monkeypatch, tmp_path) -> None:
