@@ -37,6 +37,8 @@ REQUIRES = [
     "tensorboard>=2.19,<3",
     # Weights of published encoders and of LoRA adapters, in a format without code in it.
     "safetensors>=0.4,<1",
+    # The same as KerasHub saves them; Keras itself brings it along.
+    "h5py>=3.8,<4",
     # Cron expressions, daylight saving included.
     "cronsim>=2.6,<3",
     # Pushing to, and reading from, what is no local folder.

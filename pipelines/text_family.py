@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,10 @@ from pipelines.config import Experiment
 from pipelines.errors import InputError
 from pipelines.text_stages import TextModel
 
-_FILES = ("config.json", "model.safetensors")
-_VOCABULARIES = ("vocab.txt", "tokenizer.json")
+_CONFIG = "config.json"
+# The second of both is how KerasHub saves a preset.
+_WEIGHTS = ("model.safetensors", "model.weights.h5")
+_VOCABULARIES = ("vocab.txt", "assets/tokenizer/vocabulary.txt", "tokenizer.json")
 
 
 def transform_config(experiment: Experiment, model: TextModel) -> dict[str, Any]:
@@ -62,14 +65,19 @@ def trainer_config(experiment: Experiment, model: TextModel) -> dict[str, Any]:
 def _published(folder: str) -> list[Path]:
     """Configuration, weights and vocabulary of a published encoder, by their whole paths."""
     root = Path(folder).expanduser().absolute()
-    vocabulary = next((name for name in _VOCABULARIES if (root / name).is_file()), _VOCABULARIES[0])
-    files = [root / name for name in (*_FILES, vocabulary)]
+    weights = _first(root, _WEIGHTS)
+    files = [root / name for name in (_CONFIG, weights, _first(root, _VOCABULARIES))]
     missing = [path.name for path in files if not path.is_file()]
     if missing:
         raise InputError(
             f"The folder with the weights lacks {', '.join(missing)}",
             place=str(root),
             remedy="Check model.weights: none, or a folder with config.json, model.safetensors and vocab.txt "
-            "or tokenizer.json.",
+            "or tokenizer.json, or one that KerasHub's save_to_preset wrote.",
         )
     return files
+
+
+def _first(root: Path, names: Sequence[str]) -> str:
+    """The first that is there, or the first of all."""
+    return next((name for name in names if (root / name).is_file()), names[0])

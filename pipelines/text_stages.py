@@ -99,8 +99,9 @@ class TextModel(Stage):
     weights: str = Field(
         "none",
         description="transformer: none, or a folder with config.json, model.safetensors and vocab.txt or "
-        "tokenizer.json of a published BERT or MiniLM. Texts are then normalised as its uncased vocabulary "
-        "wants it (unicode: nfd, strip_accents: true) unless said otherwise.",
+        "tokenizer.json of a published BERT or MiniLM, or one that KerasHub's save_to_preset wrote. Texts "
+        "are then normalised as its uncased vocabulary wants it (unicode: nfd, strip_accents: true) unless "
+        "said otherwise.",
     )
     freeze: Literal["none", "embeddings", "encoder"] | Positive = Field(
         "none", description="transformer: what rests; a number is so many blocks, and the embeddings."

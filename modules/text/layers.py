@@ -119,6 +119,7 @@ class EncoderBlock(keras.layers.Layer):
         feedforward: width of the hidden dense layer.
         norm: `pre` (before each part; Xiong et al., 2020, arXiv:2002.04745) or `post`, as BERT has it.
         rotary: turns queries and keys by their places (Su et al., 2021, arXiv:2104.09864).
+        tanh_gelu: takes GELU by its approximation with tanh, as weights that were trained so want it.
     """
 
     def __init__(
@@ -129,6 +130,7 @@ class EncoderBlock(keras.layers.Layer):
         *,
         norm: str = "pre",
         rotary: bool = False,
+        tanh_gelu: bool = False,
         epsilon: float = 1e-6,
         dropout: float = 0.0,
         **kwargs: Any,
@@ -140,6 +142,7 @@ class EncoderBlock(keras.layers.Layer):
             "feedforward": feedforward,
             "norm": norm,
             "rotary": rotary,
+            "tanh_gelu": tanh_gelu,
             "epsilon": epsilon,
             "dropout": dropout,
         }
@@ -167,7 +170,8 @@ class EncoderBlock(keras.layers.Layer):
         attended = self._attend(self.attention_norm(x) if self._pre else x, real, training)
         x = x + self.drops[0](attended, training=training)
         x = x if self._pre else self.attention_norm(x)
-        hidden = ops.gelu(self.inner(self.norm(x) if self._pre else x), approximate=False)
+        hidden = self.inner(self.norm(x) if self._pre else x)
+        hidden = ops.gelu(hidden, approximate=self._config["tanh_gelu"])
         x = x + self.drops[1](self.outer(hidden), training=training)
         return x if self._pre else self.norm(x)
 

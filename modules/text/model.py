@@ -47,6 +47,7 @@ class Shape:
     norm: str = "pre"
     embedding_norm: bool = False
     epsilon: float = 1e-6
+    tanh_gelu: bool = False
 
 
 def shape_of(hparams: TextHparams) -> Shape:
@@ -216,6 +217,7 @@ def encoder_layers(shape: Shape, vocabulary: Vocabulary, dropout: float) -> list
             shape.feedforward,
             norm=shape.norm,
             rotary=shape.rotary,
+            tanh_gelu=shape.tanh_gelu,
             epsilon=shape.epsilon,
             dropout=dropout,
             name=BLOCK.format(index),

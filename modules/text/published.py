@@ -4,7 +4,7 @@
     encoder = model.encoder_layers(published.shape, published.vocabulary, dropout=0.1)
     published.load(encoder)
 
-The folder is as the transformers library writes it. Nothing is downloaded.
+The folder is as the transformers library writes it, or KerasHub (see `preset`). Nothing is downloaded.
 """
 
 from __future__ import annotations
@@ -21,12 +21,13 @@ from safetensors import SafetensorError
 from safetensors.numpy import load_file
 
 from modules.errors import TrainingError
-from modules.text import layers
+from modules.text import layers, preset
 from modules.text import vocabulary as vocabularies
 from modules.text.model import Shape, Vocabulary
 
 CONFIG, WEIGHTS = "config.json", "model.safetensors"
-VOCABULARIES = ("vocab.txt", "tokenizer.json")
+VOCABULARIES = ("vocab.txt", preset.VOCABULARY, "tokenizer.json")
+"""Searched in this order: a preset's tokenizer.json holds settings alone."""
 
 # Our layer in a block -> its name in the file.
 _BLOCK = {
@@ -45,6 +46,7 @@ _EMBEDDING = {
     "types": "token_type_embeddings",
     "norm": "LayerNorm",
 }
+_TANH_GELU = ("gelu_new", "gelu_pytorch_tanh")
 _PREFIX = "bert."
 _OLD_NAMES = {".gamma": ".weight", ".beta": ".bias"}
 
@@ -131,18 +133,9 @@ def read(folder: str | Path) -> Published:
     Raises:
         TrainingError: a file is missing or not understood, or it is no BERT.
     """
-    config = _config(Path(folder, CONFIG))
     lines = vocabularies.read_published(vocabulary_file(folder))
+    config, tensors, path = _files(Path(folder))
     _check_size(lines, config["vocab_size"], vocabulary_file(folder))
-    path = Path(folder, WEIGHTS)
-    try:
-        raw = load_file(str(path))
-    except (OSError, SafetensorError) as error:
-        raise TrainingError(
-            f"Published weights cannot be read: {error}",
-            place=str(path),
-            remedy="Give a folder with config.json, model.safetensors and vocab.txt or tokenizer.json.",
-        ) from error
     shape = Shape(
         width=config["hidden_size"],
         layers=config["num_hidden_layers"],
@@ -153,9 +146,26 @@ def read(folder: str | Path) -> Published:
         norm="post",
         embedding_norm=True,
         epsilon=config["layer_norm_eps"],
+        tanh_gelu=config["hidden_act"] in _TANH_GELU,
     )
     vocabulary = Vocabulary(config["vocab_size"], vocabularies.published_specials(lines))
-    return Published(shape, vocabulary, {_plain(name): value for name, value in raw.items()}, str(path))
+    return Published(shape, vocabulary, tensors, str(path))
+
+
+def _files(folder: Path) -> tuple[dict[str, Any], dict[str, np.ndarray], Path]:
+    """Configuration, tensors by name without prefix, and the file that they are from."""
+    if not (folder / WEIGHTS).exists() and (folder / preset.WEIGHTS).exists():
+        return *preset.read(folder), folder / preset.WEIGHTS
+    config, path = _config(folder / CONFIG), folder / WEIGHTS
+    try:
+        raw = load_file(str(path))
+    except (OSError, SafetensorError) as error:
+        raise TrainingError(
+            f"Published weights cannot be read: {error}",
+            place=str(path),
+            remedy="Give a folder with config.json, model.safetensors and vocab.txt or tokenizer.json.",
+        ) from error
+    return config, {_plain(name): value for name, value in raw.items()}, path
 
 
 def _check_size(lines: Sequence[str], rows: int, path: Path) -> None:
@@ -187,7 +197,7 @@ def _config(path: Path) -> dict[str, Any]:
     activation, kind = config.get("hidden_act"), config.get("model_type")
     if (
         kind != "bert"
-        or activation != "gelu"
+        or activation not in ("gelu", *_TANH_GELU)
         or config.get("position_embedding_type", "absolute") != "absolute"
     ):
         raise TrainingError(

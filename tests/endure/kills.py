@@ -155,10 +155,12 @@ class Chain:
 
 
 def _lines(workspace: Path) -> list[str]:
+    """Whole lines: the last may just be being written, and one that a kill cut short stays so."""
     return [
         line
         for path in sorted((workspace / "runs").glob("*/events.jsonl"))
-        for line in path.read_text().splitlines()
+        for line in path.read_text().splitlines(keepends=True)
+        if line.endswith("}\n")
     ]
 
 
