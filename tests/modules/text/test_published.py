@@ -1,7 +1,7 @@
 """Published weights: the same answers as the library that wrote them, and errors that name what is wrong.
 
-The expected numbers are those of TFBertModel (transformers 4.49) with the weights of `published.tensors()`, and
-of BertBackbone (keras-hub 0.32), which takes GELU by its approximation.
+The expected numbers are those of TFBertModel (transformers 4.49) with the weights of `published.tensors()`,
+and of BertBackbone (keras-hub 0.32), which takes GELU by its approximation.
 """
 
 from __future__ import annotations
