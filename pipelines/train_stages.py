@@ -7,13 +7,8 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, field_validator, model_validator
 
 from pipelines.errors import nearest
+from pipelines.optimizer_options import OPTIONS
 from pipelines.stage import ON_OFF, Stage
-
-OPTIMIZERS = (
-    "adadelta", "adafactor", "adagrad", "adam", "adamax", "adamw", "ftrl", "lamb", "lion", "muon", "nadam",
-    "rmsprop", "schedulefreeadamw", "sgd",
-)  # fmt: skip
-"""Keras's, by its classes' names; kept here, since an experiment is read without Keras."""
 
 
 class Schedule(Stage):
@@ -238,10 +233,21 @@ class Train(Stage):
     @field_validator("optimizer")
     @classmethod
     def _known(cls, name: str) -> str:
-        if name.lower() not in OPTIMIZERS:
-            hint = nearest(name.lower(), OPTIMIZERS).lower()
+        if name.lower() not in OPTIONS:
+            hint = nearest(name.lower(), tuple(OPTIONS)).lower()
             raise ValueError(f"Keras has no optimizer {name!r}; {hint}")
         return name
+
+    @model_validator(mode="after")
+    def _options_of_the_optimizer(self) -> Train:
+        known = OPTIONS[self.optimizer.lower()]
+        for option in self.optimizer_options:
+            if option not in known:
+                raise ValueError(
+                    f"train.optimizer_options: the optimizer {self.optimizer} has no option {option!r}; "
+                    f"{nearest(option, known)}"
+                )
+        return self
 
     @model_validator(mode="after")
     def _enough_for_all(self) -> Train:

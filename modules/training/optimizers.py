@@ -83,8 +83,13 @@ def _create(hparams: TrainHparams) -> keras.optimizers.Optimizer:
     return optimizer
 
 
+def options_of(optimizer: type[keras.optimizers.Optimizer]) -> list[str]:
+    """The arguments that `train.optimizer_options` may set."""
+    return [name for name in inspect.signature(optimizer).parameters if name not in _OURS]
+
+
 def _check_options(optimizer: type[keras.optimizers.Optimizer], options: Mapping[str, Any]) -> None:
-    choices = [name for name in inspect.signature(optimizer).parameters if name not in _OURS]
+    choices = options_of(optimizer)
     for option in options:
         if option not in choices:
             raise TrainingError(

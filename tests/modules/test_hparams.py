@@ -9,7 +9,8 @@ import pytest
 
 from modules.hparams.train import TrainHparams
 from modules.training import optimizers
-from pipelines.train_stages import OPTIMIZERS, Train
+from pipelines.optimizer_options import OPTIONS
+from pipelines.train_stages import Train
 
 
 def test_the_defaults_are_those_of_the_experiment() -> None:
@@ -29,6 +30,12 @@ def test_unknown_keys_are_refused() -> None:
         TrainHparams.from_config({"epoch": 3})
 
 
+def test_an_option_that_the_optimizer_has_not_is_refused_as_the_experiment_is_read() -> None:
+    Train.model_validate({"optimizer": "SGD", "optimizer_options": {"momentum": 0.9, "nesterov": True}})
+    with pytest.raises(ValueError, match="SGD has no option 'momentun'; Did you mean 'momentum'"):
+        Train.model_validate({"optimizer": "SGD", "optimizer_options": {"momentun": 0.9}})
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
@@ -43,7 +50,9 @@ def test_pieces_of_a_schedule_must_fit(changes: dict[str, object], message: str)
 
 
 def test_the_optimizers_of_an_experiment_are_those_of_keras() -> None:
-    assert set(OPTIMIZERS) == set(optimizers.known())
+    assert {name: set(options) for name, options in OPTIONS.items()} == {
+        name: set(optimizers.options_of(found)) for name, found in optimizers.known().items()
+    }
 
 
 @pytest.mark.parametrize(
