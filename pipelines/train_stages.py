@@ -234,7 +234,7 @@ class Train(Stage):
     @classmethod
     def _known(cls, name: str) -> str:
         if name.lower() not in OPTIONS:
-            hint = nearest(name.lower(), tuple(OPTIONS)).lower()
+            hint = nearest(name.lower(), OPTIONS).lower()
             raise ValueError(f"Keras has no optimizer {name!r}; {hint}")
         return name
 

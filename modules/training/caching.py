@@ -21,6 +21,7 @@ import tensorflow as tf
 _OF_MEMORY = 0.25
 _OF_DISK = 0.5
 _WINDOW = 64
+"""Elements that are counted at once while a cache is filled."""
 _UNKNOWN_BYTES = 256
 """Counted for a value whose size is not known before it is read."""
 
