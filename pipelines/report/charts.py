@@ -2,7 +2,7 @@
 
 lines({"loss": [...], "val_loss": [...]}, title="Loss", mark=12)
 histogram({"train": [Bucket(0, 1, 12), ...]}, title="Share of values")
-scatter([Point("frozen", 162, 2.4, "97.8 %", chosen=True)], x="size, kB", y="latency, ms", title="...")
+scatter([Point("frozen", 162, 2.4, "97.8 %", chosen=True)], x="size, kB", y="latency", title="...")
 """
 
 from __future__ import annotations

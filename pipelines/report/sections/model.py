@@ -6,6 +6,7 @@ import functools
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from pipelines.evaluation import (
@@ -80,7 +81,7 @@ def candidates(view: RunView) -> Markup:
         charts.Point(
             row["name"],
             row["figures"]["size_bytes"] / 1000,
-            row["figures"]["latency_ms_p50"],
+            median(row["figures"]["latency_ratios"]),
             _quality(row["figures"]),
             chosen=row["name"] == chosen,
             hollow=not row["qualified"],
@@ -89,15 +90,23 @@ def candidates(view: RunView) -> Markup:
         if row["figures"]
     ]
     picture = (
-        charts.scatter(points, x="size, kB", y="latency, ms", title="Candidates: size, latency and accuracy")
+        charts.scatter(
+            points,
+            x="size, kB",
+            y="latency, of the original's",
+            title="Candidates: size, latency and accuracy",
+        )
         if points
         else None
     )
-    legend = "Ringed: chosen. Hollow: did not qualify. Left and down is better."
+    legend = (
+        "Ringed: chosen. Hollow: did not qualify. Left and down is better. Latencies are of single examples, "
+        "as shares of the trained model's in the same rounds: a machine's load changes between candidates."
+    )
     tried = [row for row in rows if row.get("state") != "left_out"]
     listed = [_candidate(row, chosen) for row in tried]
     head = (
-        "candidate", "size kB", "batch 1 ms", "p95 ms", "per s at 32", "load ms", "peak MB",
+        "candidate", "size kB", "batch 1 ms", "of it", "p95 ms", "per s at 32", "load ms", "peak MB",
         "accuracy or error", "agreement", "drop at most", "verdict",
     )  # fmt: skip
     return section(
@@ -140,11 +149,12 @@ def _candidate(row: Mapping[str, Any], chosen: Any) -> list[Child]:
     name = tag("b", f"{row['name']} ✓") if row["name"] == chosen else row["name"]
     figures = row["figures"]
     if not figures:
-        return [name, *["-"] * 9, row["reason"]]
+        return [name, *["-"] * 10, row["reason"]]
     return [
         name,
         f"{figures['size_bytes'] / 1000:,.0f}",
         f"{figures['latency_ms_p50']:.2f}",
+        f"{median(figures['latency_ratios']):.2f}",
         _figure(figures, "latency_ms_p95", 2),
         _figure(figures, "throughput", 0),
         _figure(figures, "load_ms", 0),
