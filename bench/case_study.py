@@ -34,6 +34,8 @@ from bench.common import Figure
 CLASSES = 10
 QUANTIZED = "quantized (int8, LiteRT)"
 _LATENCY_CALLS = 40
+_FIRST_GREY = 5
+"""Ids below are padding, separators and the like."""
 
 
 @dataclass(frozen=True)
@@ -78,12 +80,14 @@ RESNET = (
     Step("+ fused normalisation", "resnet50", "off", "float32", True),
     Step("+ XLA", "resnet50", "on", "float32", True),
     Step("+ mixed bfloat16", "resnet50", "on", "mixed_bfloat16", True),
+    Step("+ mixed bfloat16, XLA off", "resnet50", "off", "mixed_bfloat16", True),
     Step("separable convolutions", "separable_resnet50", "off", "float32", True),
 )
 ENCODER = (
     Step("float32, no XLA", "encoder", "off", "float32", False),
     Step("+ XLA", "encoder", "on", "float32", False),
     Step("+ mixed bfloat16", "encoder", "on", "mixed_bfloat16", False),
+    Step("+ mixed bfloat16, XLA off", "encoder", "off", "mixed_bfloat16", False),
 )
 
 
@@ -120,7 +124,7 @@ def digits(scale: Scale, *, images: bool) -> tuple[Any, Any, Any, Any]:
         grey = data.images[order][..., None] * (255 / 16)
         features = tf.image.resize(grey, (scale.pixels, scale.pixels)).numpy().repeat(3, axis=-1)
     else:
-        features = data.images[order].reshape(len(order), 64).astype("int32")
+        features = _FIRST_GREY + data.images[order].reshape(len(order), 64).astype("int32")
     return (*_cut(features, scale.train), *_cut(labels, scale.train))
 
 
@@ -179,20 +183,18 @@ def separable(model: Any) -> Any:
 
 
 def encoder(scale: Scale) -> Any:
-    """A pre-norm transformer encoder over 64 tokens."""
+    """Headrace's own pre-norm transformer encoder over 64 tokens."""
     import keras
 
-    layers = keras.layers
-    inputs = keras.Input((64,), dtype="int32")
-    x = layers.Embedding(17, scale.width)(inputs)
-    x = x + layers.Embedding(64, scale.width)(keras.ops.arange(64))
-    for _ in range(scale.layers):
-        y = layers.LayerNormalization(epsilon=1e-6)(x)
-        x = x + layers.MultiHeadAttention(4, scale.width // 4, flash_attention=False)(y, y)
-        y = layers.Dense(4 * scale.width, activation="gelu")(layers.LayerNormalization(epsilon=1e-6)(x))
-        x = x + layers.Dense(scale.width)(y)
-    pooled = layers.GlobalAveragePooling1D()(layers.LayerNormalization(epsilon=1e-6)(x))
-    return keras.Model(inputs, layers.Dense(CLASSES, "softmax", dtype="float32")(pooled))
+    from modules.text import layers
+    from modules.text import model as text_model
+
+    shape = text_model.Shape(scale.width, scale.layers, 4, 4 * scale.width, positions=64)
+    vocabulary = text_model.Vocabulary(_FIRST_GREY + 17)
+    inputs = keras.Input((64,))
+    x = text_model.encode(text_model.encoder_layers(shape, vocabulary, dropout=0.0), inputs)
+    pooled = layers.PoolTokens("mean")([x, layers.RealTokens()(inputs)])
+    return keras.Model(inputs, keras.layers.Dense(CLASSES, "softmax", dtype="float32")(pooled))
 
 
 def train(step: Step, scale: Scale, folder: str) -> Measured:
@@ -204,7 +206,8 @@ def train(step: Step, scale: Scale, folder: str) -> Measured:
     from modules.hparams.train import ScheduleHparams, TrainHparams
     from modules.input_pipeline import TrainingStream
     from modules.training import loop
-    from modules.training.session import in_float32, prepare
+    from modules.training.rebuild import in_float32
+    from modules.training.session import prepare
 
     images = step.model != "encoder"
     x, x_test, y, y_test = digits(scale, images=images)
@@ -324,22 +327,26 @@ def figures(resnet: Sequence[Measured], encoder_steps: Sequence[Measured]) -> li
     found = []
     if resnet:
         by_name = {item.name: item for item in resnet}
-        first, mixed = resnet[0], by_name["+ mixed bfloat16"]
+        first, mixed, alone = resnet[0], by_name["+ mixed bfloat16"], by_name["+ mixed bfloat16, XLA off"]
         slim, small = (
             by_name["separable convolutions"],
             by_name["separable_resnet50: quantized (int8, LiteRT)"],
         )
         found = [
             Figure.of("resnet50_mixed_xla_rate", [mixed.rate], [first.rate], "images/s", ">= 2.4"),
+            Figure.of("resnet50_mixed_rate", [alone.rate], [first.rate], "images/s", ">= 2.4"),
             Figure.of("resnet50_separable_size", [slim.megabytes], [first.megabytes], "MB", "<= 0.5625"),
             Figure.of("resnet50_quantized_size", [small.megabytes], [first.megabytes], "MB", "<= 0.1875"),
             Figure.of("resnet50_quantized_latency", [small.latency_ms], [slim.latency_ms], "ms", "<= 0.77"),
         ]
     if encoder_steps:
-        first, last = encoder_steps[0], encoder_steps[-1]
-        found.append(
-            Figure.of("encoder_mixed_xla_rate", [64 * last.rate], [64 * first.rate], "tokens/s", ">= 2.5")
-        )
+        by_name = {item.name: item for item in encoder_steps}
+        tokens = 64 * encoder_steps[0].rate
+        for name, step in (
+            ("encoder_mixed_xla_rate", "+ mixed bfloat16"),
+            ("encoder_mixed_rate", "+ mixed bfloat16, XLA off"),
+        ):
+            found.append(Figure.of(name, [64 * by_name[step].rate], [tokens], "tokens/s", ">= 2.5"))
     return found
 
 

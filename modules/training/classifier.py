@@ -22,12 +22,12 @@ import tensorflow_transform as tft
 
 from modules import class_labels, contract, export, input_pipeline
 from modules.hparams.train import TrainHparams
-from modules.training import hosts, identity, precision_trial, splits, transfer, warm, workers
+from modules.training import hosts, identity, precision_trial, rebuild, splits, transfer, warm, workers
 from modules.training.checkpoints import CheckpointStore, collect
 from modules.training.compression import Compression
 from modules.training.extensions import Extension
 from modules.training.report import FitReport
-from modules.training.session import Session, in_float32, prepare
+from modules.training.session import Session, prepare
 
 if TYPE_CHECKING:
     from tfx.components import FnArgs
@@ -228,6 +228,8 @@ def _fitted(
             model, replace(train, epochs=last_epochs), names, replicas=session.placement.replicas
         )
         extensions = [*task.extend(model), *compression.extensions]
+    if session.rebuilds and session.is_chief:
+        rebuild.check(lambda: task.build(len(names)), _first_inputs(session, task, loaded))
     base_model = fn_args.base_model if train.warm_start else None
     store = _store(fn_args, job, [task.description, names], base_model)
     prepared: Mapping[str, Any] = {}
@@ -262,16 +264,19 @@ def goes_on(store: CheckpointStore | None, train: TrainHparams) -> bool:
 def _settled(session: Session, task: Task, names: Sequence[str], loaded: splits.Loaded) -> Session:
     if not session.precision.tentative:
         return session
-    batch_size = session.hparams.batch_size
-    batches = input_pipeline.evaluation_batches(
-        loaded.pairs, batch_size=batch_size, batching=task.batching
-    ).take(1)
-    inputs = next(iter(batches))[0]
+    inputs = _first_inputs(session, task, loaded)
     # What is trained on features of a resting backbone is another, far smaller model.
     whole = sum(stage.epochs for stage in task.stages if not stage.on_features)
     epochs = whole if task.stages else session.hparams.epochs
-    steps = epochs * (sum(loaded.class_counts) // batch_size)
+    steps = epochs * (sum(loaded.class_counts) // session.hparams.batch_size)
     return precision_trial.settle(session, lambda: task.build(len(names)), inputs, steps)
+
+
+def _first_inputs(session: Session, task: Task, loaded: splits.Loaded) -> Any:
+    batches = input_pipeline.evaluation_batches(
+        loaded.pairs, batch_size=session.hparams.batch_size, batching=task.batching
+    )
+    return next(iter(batches.take(1)))[0]
 
 
 def _sources(
@@ -311,8 +316,7 @@ def _store(fn_args: FnArgs, job: Job, description: Any, base_model: str | None) 
 
 def _servable(model: keras.Model, session: Session, build: Callable[[], keras.Model]) -> keras.Model:
     """The model in float32 and free of its strategy."""
-    plain = session.precision.policy == "float32" and not session.placement.distributed
-    return model if plain else in_float32(model, build)
+    return rebuild.in_float32(model, build) if session.rebuilds else model
 
 
 def _save(

@@ -9,11 +9,9 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
-
-import keras
 
 from modules.hparams.train import TrainHparams
 from modules.training import devices, precision, seeds, strategies
@@ -36,6 +34,11 @@ class Session:
     placement: Placement
     precision: PrecisionChoice
     small: bool = False
+
+    @property
+    def rebuilds(self) -> bool:
+        """Whether what is served is made anew from the trained weights."""
+        return self.precision.policy != precision.FLOAT32 or self.placement.distributed
 
     @property
     def is_chief(self) -> bool:
@@ -88,17 +91,3 @@ def prepare(
     deterministic = hparams.deterministic or placement.workers > 1
     choice = precision.choose(hparams.precision, deterministic=deterministic, probe=not small)
     return Session(hparams, placement, choice, small)
-
-
-def in_float32(model: keras.Model, build: Callable[[], keras.Model]) -> keras.Model:
-    """The model with the same weights in float32: what is served runs on machines of all kinds.
-
-    Args:
-        model: trained under any policy and strategy.
-        build: makes the same architecture anew.
-    """
-    with precision.policy(precision.FLOAT32):
-        copy = build()
-    for target, source in zip(copy.variables, model.variables, strict=True):
-        target.assign(source.numpy())
-    return copy

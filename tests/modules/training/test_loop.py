@@ -18,8 +18,9 @@ from modules.input_pipeline import TrainingStream
 from modules.text.layers import EncoderBlock
 from modules.training import fused_norm, loop, pace
 from modules.training.checkpoints import CheckpointStore
+from modules.training.rebuild import in_float32
 from modules.training.recompute import recomputed
-from modules.training.session import in_float32, prepare
+from modules.training.session import prepare
 from pipelines import profiling
 from tests.modules.training import small
 from tests.modules.training.small import difference, fit, hparams, weights
