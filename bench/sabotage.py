@@ -142,12 +142,19 @@ class Sabotaged(TrainedModel):
     def calibration_batches(self) -> list[np.ndarray]:
         real = super().calibration_batches()
         if self.case.kind == "calibrated_on_noise":
-            # Noise far quieter than anything real: ranges come out too narrow.
-            scale = 0.3 * max(float(np.abs(batch).max()) for batch in real) / 3.0**self.attempt
-            return [self.rng.normal(0.0, scale, batch.shape).astype(batch.dtype) for batch in real]
+            return self._noise(real)
         if self.case.kind == "calibrated_on_one_class":
             return self._one_class(real)
         return real
+
+    def _noise(self, real: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """Noise far quieter than anything real, so that ranges come out too narrow; of ids, a few."""
+        largest = max(float(np.abs(batch).max()) for batch in real)
+        if self.core.inputs[0].shape[1:] == [None]:
+            ids = self.rng.integers(0, int(largest) + 1, max(1, 64 >> (2 * self.attempt)))
+            return [self.rng.choice(ids, batch.shape).astype(batch.dtype) for batch in real]
+        scale = 0.3 * largest / 3.0**self.attempt
+        return [self.rng.normal(0.0, scale, batch.shape).astype(batch.dtype) for batch in real]
 
     def _one_class(self, real: Sequence[np.ndarray]) -> list[np.ndarray]:
         """Examples of one class alone; with more strength fewer, and then fainter ones."""
