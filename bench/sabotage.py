@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import functools
 import json
+import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -264,11 +265,22 @@ def _truncate(folder: Path, rng: np.random.Generator) -> None:
 def _does_harm(folder: Path, task: worker.Task, case: Case) -> bool:
     """Whether answers on training examples change: overall, or on some class where one is meant."""
     records = examples.read_split(task.examples_uri, task.calibration_split, _CHECKED)
-    candidate, original = (_tops(runtimes.load(uri), records) for uri in (folder, task.original))
-    same = candidate == original
+    original = _original_tops(task, records)
+    same = _tops(runtimes.load(folder), records) == original
     if case.kind == "slice_ruined":
         return min(float(same[original == top].mean()) for top in np.unique(original)) < 0.8
     return float(same.mean()) < _HARMED
+
+
+def _original_tops(task: worker.Task, records: Sequence[bytes]) -> np.ndarray:
+    """The original's answers, which the first case writes beside it for the others."""
+    path = task.original.with_name("original_tops.npy")
+    if not path.exists():
+        made = path.with_name(f".{os.getpid()}.npy")
+        np.save(made, _tops(runtimes.load(task.original), records))
+        made.rename(path)
+    found: np.ndarray = np.load(path)
+    return found
 
 
 def _tops(runtime: runtimes.Runtime, records: Sequence[bytes]) -> np.ndarray:

@@ -49,7 +49,7 @@ PROMISES = {
     ),
 }
 """Figure -> what guides promise, and why it may not hold here."""
-WIDTH, LEFT, BAR, GAP, HEAD = 860, 300, 20, 10, 46
+WIDTH, LEFT, BAR, GAP, HEAD = 880, 325, 20, 10, 46
 SCALE = 330
 RATE, SIZE, LATENCY = "#1565c0", "#2e7d32", "#e65100"
 
@@ -103,10 +103,6 @@ def groups(found: dict[str, Any]) -> Iterator[tuple[str, list[tuple[str, float, 
                 [(step["name"], step["latency_ms"], f"{step['latency_ms']:.1f}") for step in sized],
                 LATENCY,
             )
-
-
-def _with_accuracy(step: dict[str, Any], value: float) -> str:
-    return f"{value:.1f}   (accuracy {step['accuracy']:.1%})"
 
 
 def picture(found: dict[str, Any]) -> str:
