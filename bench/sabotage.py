@@ -47,6 +47,7 @@ PLAIN = ("frozen", "float16", "tflite", "tflite_float16", "onnx")
 _STRENGTHS = 8
 _HARMED = 0.95
 _CHECKED = 512
+_FREQUENT = 5
 
 
 @dataclass(frozen=True)
@@ -121,7 +122,7 @@ class Sabotaged(TrainedModel):
     def __init__(self, task: worker.Task, case: Case, attempt: int) -> None:
         calibration = Calibration(task.examples_uri, task.calibration_split)
         super().__init__(task.model_uri, Contract.from_json(task.contract), calibration)
-        self.case, self.attempt = case, attempt
+        self.task, self.case, self.attempt = task, case, attempt
         self.rng = np.random.default_rng(case.seed + attempt)
 
     def changed(self) -> Callable[[tf.Tensor], tf.Tensor] | None:
@@ -139,6 +140,11 @@ class Sabotaged(TrainedModel):
             tf.TensorSpec(tensor.shape, tensor.dtype, name="inputs")
         )
         return convert_variables_to_constants_v2(changed)
+
+    def frequent_classes(self) -> np.ndarray:
+        """Class ids that the original gives often enough on the checked examples for harm to show there."""
+        given, counts = np.unique(_original_tops(self.task, _checked_records(self.task)), return_counts=True)
+        return given[counts >= min(_FREQUENT, counts.max())]
 
     def calibration_batches(self) -> list[np.ndarray]:
         real = super().calibration_batches()
@@ -228,7 +234,7 @@ def _slower(model: Sabotaged) -> Callable[[tf.Tensor], tf.Tensor]:
 def _slice_ruined(model: Sabotaged) -> Callable[[tf.Tensor], tf.Tensor]:
     """Answers another class for a good part of those that belong to one."""
     core, count = model.core, len(model.class_names)
-    ruined = int(model.rng.integers(count))
+    ruined = int(model.rng.choice(model.frequent_classes()))
     share = float(model.rng.uniform(0.4, 0.8)) * 1.3**model.attempt
 
     def run(inputs: tf.Tensor) -> tf.Tensor:
@@ -264,12 +270,16 @@ def _truncate(folder: Path, rng: np.random.Generator) -> None:
 
 def _does_harm(folder: Path, task: worker.Task, case: Case) -> bool:
     """Whether answers on training examples change: overall, or on some class where one is meant."""
-    records = examples.read_split(task.examples_uri, task.calibration_split, _CHECKED)
+    records = _checked_records(task)
     original = _original_tops(task, records)
     same = _tops(runtimes.load(folder), records) == original
     if case.kind == "slice_ruined":
         return min(float(same[original == top].mean()) for top in np.unique(original)) < 0.8
     return float(same.mean()) < _HARMED
+
+
+def _checked_records(task: worker.Task) -> list[bytes]:
+    return examples.read_split(task.examples_uri, task.calibration_split, _CHECKED)
 
 
 def _original_tops(task: worker.Task, records: Sequence[bytes]) -> np.ndarray:
