@@ -124,7 +124,13 @@ def _nodes(written: dict[str, dict[str, Path]]) -> dict[str, NodeView]:
 
 
 def _run() -> RunRecord:
-    figures = {"size_bytes": 4000, "latency_ms_p50": 2.0, "accuracy": 0.9, "agreement": 1.0}
+    figures = {
+        "size_bytes": 4000,
+        "latency_ms_p50": 2.0,
+        "latency_ratios": (0.8,),
+        "accuracy": 0.9,
+        "agreement": 1.0,
+    }
     rows = [
         {
             "name": "identity",

@@ -82,6 +82,7 @@ def test_what_it_says(html) -> None:
     for part in (
         "m-1-aaaa",
         "Because.",
+        "identity ✓ 4 2.00 0.80 -",  # kB, ms, and the ms beside the trained model's
         "6 train, 4 validation",
         "Examples contain values missing from the schema: 7.",
         "1 to 3; mean 2",
