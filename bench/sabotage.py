@@ -143,7 +143,7 @@ class Sabotaged(TrainedModel):
 
     def frequent_classes(self) -> np.ndarray:
         """Class ids that the original gives often enough on the checked examples for harm to show there."""
-        given, counts = np.unique(_original_tops(self.task, _checked_records(self.task)), return_counts=True)
+        given, counts = np.unique(_original_tops(self.task), return_counts=True)
         return given[counts >= min(_FREQUENT, counts.max())]
 
     def calibration_batches(self) -> list[np.ndarray]:
@@ -270,31 +270,28 @@ def _truncate(folder: Path, rng: np.random.Generator) -> None:
 
 def _does_harm(folder: Path, task: worker.Task, case: Case) -> bool:
     """Whether answers on training examples change: overall, or on some class where one is meant."""
-    records = _checked_records(task)
-    original = _original_tops(task, records)
-    same = _tops(runtimes.load(folder), records) == original
+    original = _original_tops(task)
+    same = _tops(folder, task) == original
     if case.kind == "slice_ruined":
         return min(float(same[original == top].mean()) for top in np.unique(original)) < 0.8
     return float(same.mean()) < _HARMED
 
 
-def _checked_records(task: worker.Task) -> list[bytes]:
-    return examples.read_split(task.examples_uri, task.calibration_split, _CHECKED)
-
-
-def _original_tops(task: worker.Task, records: Sequence[bytes]) -> np.ndarray:
+def _original_tops(task: worker.Task) -> np.ndarray:
     """The original's answers, which the first case writes beside it for the others."""
     path = task.original.with_name("original_tops.npy")
     if not path.exists():
         made = path.with_name(f".{os.getpid()}.npy")
-        np.save(made, _tops(runtimes.load(task.original), records))
+        np.save(made, _tops(task.original, task))
         made.rename(path)
     found: np.ndarray = np.load(path)
     return found
 
 
-def _tops(runtime: runtimes.Runtime, records: Sequence[bytes]) -> np.ndarray:
-    scores = runtimes.predict_in_batches(runtime, records, 32)
+def _tops(folder: Path, task: worker.Task) -> np.ndarray:
+    """Top classes of a servable on the checked training examples; -1 where scores are not finite."""
+    records = examples.read_split(task.examples_uri, task.calibration_split, _CHECKED)
+    scores = runtimes.predict_in_batches(runtimes.load(folder), records, 32)
     return np.where(np.isfinite(scores).all(axis=1), scores.argmax(axis=1), -1)
 
 
