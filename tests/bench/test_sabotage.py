@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
+import numpy as np
 import pytest
+import tensorflow as tf
 
 from bench import prove_rewriter, sabotage, small_harm
 from components import subprocesses
@@ -21,6 +24,20 @@ def test_cases_are_seeded_and_take_all_kinds_by_turns() -> None:
     assert made == sabotage.cases(100, 1) != sabotage.cases(100, 2)
     assert {case.kind for case in made[:8]} == set(sabotage.KINDS)
     assert len({case.name for case in made}) == 100
+
+
+@pytest.mark.parametrize("attempt", range(sabotage._STRENGTHS))
+def test_noise_for_token_ids_is_ids(attempt: int) -> None:
+    """A number that is no id would fail the build, and prove nothing of the gate."""
+    real = [np.array([[1, 7, 0], [3, 29, 2]], np.float32), np.array([[5, 5, 11, 0]], np.float32)]
+    core = SimpleNamespace(inputs=[tf.TensorSpec([None, None])])
+    model = SimpleNamespace(attempt=attempt, rng=np.random.default_rng(attempt), core=core)
+    made = sabotage.Sabotaged._noise(cast(Any, model), real)
+    assert [batch.shape for batch in made] == [batch.shape for batch in real]
+    ids = np.concatenate([batch.ravel() for batch in made])
+    assert ids.dtype == np.float32
+    assert np.isin(ids, np.arange(30)).all()
+    assert len(np.unique(ids)) <= max(1, 64 >> (2 * attempt))
 
 
 def _network(pixels: Any, labels: Any) -> Any:
@@ -47,9 +64,6 @@ def _network(pixels: Any, labels: Any) -> Any:
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory, make_example, png, write_tfrecord) -> prove_rewriter.Trained:
     """A small network that really tells bars in four places apart, with 320 validation examples."""
-    import numpy as np
-    import tensorflow as tf
-
     from modules import export
     from modules.image.decode import decode_images
 

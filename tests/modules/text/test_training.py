@@ -19,6 +19,7 @@ import tensorflow as tf
 
 from components.serving import pairs
 from modules import class_labels, contract
+from modules.errors import TrainingError
 from modules.hparams.text import LoraHparams, PretrainHparams
 from modules.text import preprocessing, tokens, trainer
 from tests.modules.text.small import MODEL
@@ -95,6 +96,21 @@ def plain(value: Any) -> Any:
     return asdict(value) if is_dataclass(value) else value
 
 
+def run_trainer(read: Path, folder: Path, config: dict[str, Any]) -> None:
+    """As TFX's Trainer does, on what `transform` wrote."""
+    trainer.run_fn(
+        SimpleNamespace(
+            custom_config=config,
+            transform_graph_path=str(read / "transform"),
+            base_model=None,
+            train_files=[str(read / "train.gz")],
+            eval_files=[str(read / "validation.gz")],
+            serving_model_dir=str(folder / "Format-Serving"),
+            model_run_dir=str(folder / "run"),
+        )
+    )
+
+
 @pytest.fixture(scope="module")
 def data(tmp_path_factory):
     """Transforms the texts, once for each kind of tokens; returns the folder."""
@@ -130,17 +146,7 @@ def run(data, tmp_path_factory):
             },
             "train": settings,
         }
-        trainer.run_fn(
-            SimpleNamespace(
-                custom_config=config,
-                transform_graph_path=str(read / "transform"),
-                base_model=None,
-                train_files=[str(read / "train.gz")],
-                eval_files=[str(read / "validation.gz")],
-                serving_model_dir=str(folder / "Format-Serving"),
-                model_run_dir=str(folder / "run"),
-            )
-        )
+        run_trainer(read, folder, config)
         return folder
 
     return train
@@ -234,3 +240,24 @@ def test_adapters_are_saved_apart_and_merged(run) -> None:
     served = tf.saved_model.load(str(folder / "Format-Serving"))
     scores = served.signatures[contract.SIGNATURE_TEXT](text=tf.constant(ASKED))[contract.OUTPUT_SCORES]
     assert np.isfinite(scores.numpy()).all()
+
+
+def unsettled(*given: Any, class_count: int, **options: Any) -> keras.Model:
+    """A network with a table that is looked up once, as it is built."""
+    tokens_in = keras.Input((None,))
+    table = keras.layers.Embedding(1, class_count, embeddings_initializer="normal")(keras.ops.arange(1))
+    counted = keras.ops.sigmoid(keras.ops.sum(tokens_in, axis=1, keepdims=True))
+    return keras.Model(tokens_in, keras.layers.Softmax()(counted * table))
+
+
+def test_a_network_that_cannot_be_made_anew_is_refused_before_it_trains(data, tmp_path, monkeypatch) -> None:
+    """What is trained in 16 bits is served in float32, by another copy."""
+    monkeypatch.setattr(trainer.text_model, "build", unsettled)
+    config = {
+        "inputs": inputs_of("ngrams"),
+        "model": {**MODEL, "name": "cnn"},
+        "train": {"epochs": 1, "precision": "mixed_bfloat16", "tensorboard": False, "strategy": "one_device"},
+    }
+    with pytest.raises(TrainingError, match="Two copies of the network"):
+        run_trainer(data("ngrams"), tmp_path, config)
+    assert not list(tmp_path.iterdir())
