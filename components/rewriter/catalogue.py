@@ -43,6 +43,8 @@ TECHNIQUES: Mapping[str, Technique] = {
     "float16": Technique("saved_model", "weights stored as float16", _ALWAYS),
     "bfloat16": Technique("saved_model", "weights stored as bfloat16", ()),
     "compressed": Technique("saved_model", "weights of pruned models stored deflated", _SIZE),
+    "int7_deflated": Technique("saved_model", "7-bit weights, deflated; float32 at run time", _SIZE),
+    "int6_deflated": Technique("saved_model", "6-bit weights, deflated; float32 at run time", _SIZE),
     "int8_weight_only": Technique("saved_model", "TensorFlow's quantizer, weights only", _SIZE),
     "int8_dynamic": Technique("saved_model", "TensorFlow's quantizer, ranges at run time", _SIZE),
     "int8_static": Technique("saved_model", "TensorFlow's quantizer, calibrated, per channel", _SIZE),

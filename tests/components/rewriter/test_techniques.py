@@ -21,6 +21,8 @@ TOLERANCE = {
     "frozen": 1e-5,
     "float16": 5e-3,
     "bfloat16": 3e-2,
+    "int7_deflated": 0.1,
+    "int6_deflated": 0.15,
     "int8_weight_only": 0.1,
     "int8_dynamic": 0.1,
     "int8_static": 0.15,
@@ -94,6 +96,8 @@ def test_calibration_wants_examples(model_uri, contract, tmp_path, name: str) ->
         ("bfloat16", "frozen"),
         ("tflite_float16", "tflite"),
         ("tflite_dynamic", "tflite"),
+        ("int7_deflated", "frozen"),
+        ("int6_deflated", "int7_deflated"),
     ],
 )
 def test_what_is_to_be_smaller_is(built, smaller: str, larger: str) -> None:
@@ -127,6 +131,56 @@ def test_pruned_weights_deflate_and_come_back_exactly() -> None:
     with tf.Graph().as_default() as again, tf.compat.v1.Session() as session:
         tf.import_graph_def(stored, name="")
         np.testing.assert_array_equal(session.run(again.get_tensor_by_name("out:0")), weight)
+
+
+def _restored(graph: Any) -> np.ndarray:
+    with tf.Graph().as_default() as again, tf.compat.v1.Session() as session:
+        tf.import_graph_def(graph, name="")
+        value: np.ndarray = session.run(again.get_tensor_by_name("out:0"))
+        return value
+
+
+def _of_one_weight(weight: np.ndarray) -> Any:
+    with tf.Graph().as_default() as graph:
+        tf.identity(tf.constant(weight, name="weight"), name="out")
+        return graph.as_graph_def()
+
+
+@pytest.mark.parametrize("channel", [0, 1, 2, 3])
+@pytest.mark.parametrize("bits", [6, 7, 8])
+def test_rounded_weights_are_half_a_step_off_at_most(bits: int, channel: int) -> None:
+    """The steps are those of the channels that differ, on whatever axis they are."""
+    rng = np.random.default_rng(bits)
+    weight = rng.normal(size=(8, 9, 10, 7)).astype(np.float32)
+    shape = [size if axis == channel else 1 for axis, size in enumerate(weight.shape)]
+    weight *= (10.0 ** -np.arange(weight.shape[channel], dtype=np.float32)).reshape(shape)
+    others = tuple(axis for axis in range(4) if axis != channel)
+    step = np.abs(weight).max(axis=others, keepdims=True) / (2 ** (bits - 1) - 1)
+    back = _restored(constants.rounded(_of_one_weight(weight), bits))
+    assert (np.abs(back - weight) <= 0.5001 * step).all()
+    # The largest of each channel comes back.
+    np.testing.assert_allclose(np.abs(back).max(axis=others), np.abs(weight).max(axis=others), rtol=1e-6)
+
+
+def test_rounded_weights_take_less_than_their_bits() -> None:
+    weight = np.random.default_rng(1).normal(size=(256, 256)).astype(np.float32)
+    assert constants.rounded(_of_one_weight(weight), 7).ByteSize() < weight.size * 7 / 8
+
+
+def test_zeros_survive_rounding_and_what_would_not_gain_is_kept() -> None:
+    nothing = np.zeros((64, 64), np.float32)
+    np.testing.assert_array_equal(_restored(constants.rounded(_of_one_weight(nothing), 6)), nothing)
+    for kept in (np.full((64, 64), np.nan, np.float32), np.ones(4096, np.float32), np.ones((8, 8), np.float32)):
+        graph = _of_one_weight(kept)
+        assert {node.op for node in constants.rounded(graph, 6).node} == {"Const", "Identity"}
+
+
+@pytest.mark.parametrize(("rows", "deflated"), [(1 << 12, True), (1 << 13, False)])
+def test_weights_that_are_not_folded_are_not_inflated_on_every_call(rows: int, deflated: bool) -> None:
+    weight = np.random.default_rng(2).normal(size=(rows, 512)).astype(np.float32)
+    stored = constants.rounded(_of_one_weight(weight), 7)
+    assert ("DecodeCompressed" in {node.op for node in stored.node}) is deflated
+    np.testing.assert_allclose(_restored(stored), weight, atol=float(np.abs(weight).max()) / 126)
 
 
 def test_texts_of_any_length_are_no_engine_and_say_why(monkeypatch) -> None:
