@@ -170,7 +170,11 @@ def test_rounded_weights_take_less_than_their_bits() -> None:
 def test_zeros_survive_rounding_and_what_would_not_gain_is_kept() -> None:
     nothing = np.zeros((64, 64), np.float32)
     np.testing.assert_array_equal(_restored(constants.rounded(_of_one_weight(nothing), 6)), nothing)
-    for kept in (np.full((64, 64), np.nan, np.float32), np.ones(4096, np.float32), np.ones((8, 8), np.float32)):
+    for kept in (
+        np.full((64, 64), np.nan, np.float32),
+        np.ones(4096, np.float32),
+        np.ones((8, 8), np.float32),
+    ):
         graph = _of_one_weight(kept)
         assert {node.op for node in constants.rounded(graph, 6).node} == {"Const", "Identity"}
 
