@@ -129,7 +129,9 @@ def judged(task: worker.Task, name: str, policy: Policy, *, may_not_load: bool =
         refused = may_not_load and failure.cause in ("raised", "crashed")
         return Result(name, refused, f"it could not be judged: {failure}", judged=refused)
     verdict = choose.judge(Figures.from_json((task.folder / worker.FIGURES_FILE).read_text()), policy)
-    return Result(name, not verdict.qualified, verdict.reason)
+    # What is only no smaller was not refused for the harm in it: by size, soundness alone counts.
+    passed = verdict.sound if policy.objective == "size" else verdict.qualified
+    return Result(name, not passed, verdict.reason)
 
 
 def sound(trained: Trained, scratch: Path, names: Sequence[str] = SOUND) -> list[Result]:
@@ -187,6 +189,8 @@ def _slight(trained: Trained, scratch: Path, case: sabotage.Case) -> Result:
     try:
         subprocesses.run(small_harm.build, asked, limits=_LIMITS)
     except subprocesses.WorkerFailed as failure:
+        if failure.cause != "raised":
+            raise
         # Not every model can be harmed in every way by just so much.
         print(f"NOT MADE    {case.name}: {failure}", flush=True)
         return Result(case.name, False, f"it could not be made: {failure}", judged=False)

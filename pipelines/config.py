@@ -88,6 +88,11 @@ class Experiment(Stage):
     def _what_can_be_compressed(self) -> Experiment:
         if self.train.prune is not None and getattr(self.model, "lora", None) is not None:
             raise ValueError("train.prune does not go with model.lora, whose kernels rest and are merged")
+        if self.train.quantize_aware is not None and self.train.recompute:
+            raise ValueError(
+                "train.recompute does not go with train.quantize_aware, whose rounded kernels lie outside "
+                "of what is computed again"
+            )
         if self.train.distill is not None and getattr(self.model, "task", "") == "regression":
             raise ValueError("train.distill needs classes; model.task is regression")
         return self

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, field_validator
 
 from modules.hparams.image import IMAGE_NETWORKS, KERAS_NETWORKS
 from modules.hparams.tabular import TABULAR_NETWORKS
@@ -23,6 +23,15 @@ class Unfreeze(Stage):
     train_norms: bool = Field(
         False, description="Whether batch normalisation learns too; small data is better off without."
     )
+
+    @field_validator("freeze")
+    @classmethod
+    def _more_is_trained(cls, freeze: Freeze) -> Freeze:
+        if freeze == "all":
+            raise ValueError(
+                "a later stage trains part of the backbone, or all of it: give none, or a number"
+            )
+        return freeze
 
 
 def _known_image_network(name: str) -> str:

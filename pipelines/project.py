@@ -85,13 +85,25 @@ def _experiment(name: str, source: str, family: _Family) -> str:
     model: dict[str, Any] = raw.setdefault("model", {})
     kept = {key: value for key, value in model.items() if key not in _NOT_OF_ITS_NETWORK}
     raw["model"] = {**kept, "name": _NETWORK}
-    for key in family.of_its_network:
+    # A teacher lies in the workspace where it was trained, and a bag of n-grams may be 0 wide.
+    for key in (*family.of_its_network, "distill"):
         raw.get("train", {}).pop(key, None)
+    if raw["model"].get("width") == 0:
+        del raw["model"]["width"]
+    _from_anywhere(raw)
     head = (
         f"# headrace run {name}.yaml     (in this folder)\n"
         "# All keys: headrace's docs/reference/experiment.md.\n"
     )
     return head + yaml.safe_dump(raw, sort_keys=False, allow_unicode=True, width=100)
+
+
+def _from_anywhere(raw: dict[str, Any]) -> None:
+    """Files that are named from here are named from everywhere: the project runs in its own folder."""
+    for section, key in (("data", "path"), ("validation", "schema_file")):
+        given = (raw.get(section) or {}).get(key)
+        if isinstance(given, str) and "://" not in given and Path(given).exists():
+            raw[section][key] = str(Path(given).absolute())
 
 
 def _write(folder: Path, files: dict[str, str]) -> list[Path]:

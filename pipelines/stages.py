@@ -13,7 +13,7 @@ from pydantic import AfterValidator, Field, field_validator, model_validator
 from components.rewriter import catalogue
 from pipelines.errors import nearest
 from pipelines.lineage import database
-from pipelines.stage import Fraction, Stage
+from pipelines.stage import Stage
 
 
 def known_technique(name: str) -> str:
@@ -59,7 +59,10 @@ class Rewrite(Stage):
         "A smaller one refuses a candidate only where the loss is certain. Above 0: that nothing at all is "
         "lost, no number of examples shows.",
     )
-    confidence: Fraction = Field(0.95, description="Of each one-sided bound.")
+    confidence: Annotated[float, Field(gt=0, le=0.9999)] = Field(
+        0.95,
+        description="Of each one-sided bound; for more than 0.9999 there are too few rounds of timing.",
+    )
     keep: Annotated[int, Field(ge=0)] = Field(
         0,
         description="So many of the best candidates stay in the Rewriter's report, as files; the original "

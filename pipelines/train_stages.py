@@ -224,10 +224,10 @@ class Train(Stage):
     warm_start: bool = Field(
         False, description="Begin with the weights behind the model in service, of another training."
     )
-    distill: Distill | None = Field(None, description="Learn from a teacher too.")
-    prune: Prune | None = Field(None, description="Make most weights zero.")
+    distill: Distill | None = Field(None, description="Learn from a teacher too, in the last stage.")
+    prune: Prune | None = Field(None, description="Make most weights zero, in the last stage.")
     quantize_aware: QuantizeAware | None = Field(
-        None, description="Learn to lose little when the rewriter quantizes to int8."
+        None, description="Learn to lose little when the rewriter quantizes to int8, in the last stage."
     )
 
     @field_validator("optimizer")

@@ -80,6 +80,7 @@ def prepare(request: Request, scratch: Path) -> Job:
     folder = _model_folder(request.model)
     examples = scratch / "examples"
     if foreign.is_ours(folder):
+        _check_signature(request, folder)
         uri, contract, label = folder.parent, _own_contract(request, folder), request.label
         if folder.name != VERSION_FOLDER:
             uri = scratch / "model"
@@ -120,6 +121,17 @@ def _model_folder(model: Path) -> Path:
             "There is no SavedModel", place=str(model), remedy="Name the folder that holds saved_model.pb."
         )
     return folder
+
+
+def _check_signature(request: Request, folder: Path) -> None:
+    """Our exports are rewritten with all their signatures; one that is named must at least be there."""
+    known = foreign.signatures_of(folder)
+    if request.signature not in known:
+        raise ServableError(
+            f"The model has no signature {request.signature!r}",
+            place=str(folder),
+            remedy=f"Leave --signature out: all are rewritten ({', '.join(known)}).",
+        )
 
 
 def _own_contract(request: Request, folder: Path) -> Contract:
@@ -201,9 +213,28 @@ def _records_of(data: Path, adapted: foreign.Adapted) -> list[bytes]:
     if not np.issubdtype(rows.dtype, np.number) and rows.dtype != np.bool_:
         raise DataError(f"x holds {rows.dtype.name}; expected numbers", place=str(data))
     # As the signature takes them: images are often kept as whole numbers.
-    rows = rows.astype(np.int64 if np.issubdtype(np.dtype(adapted.dtype), np.integer) else np.float32)
+    if np.issubdtype(np.dtype(adapted.dtype), np.integer):
+        rows = _whole(rows, np.dtype(adapted.dtype), data)
+    else:
+        rows = rows.astype(np.float32)
     named = _answers(rows, adapted) if labels is None else _classes(labels, adapted.class_names, data)
     return [_example(row, label) for row, label in zip(rows, named, strict=True)]
+
+
+def _whole(rows: np.ndarray, dtype: np.dtype[Any], data: Path) -> np.ndarray:
+    """The rows as int64; numbers that the signature's type does not hold would be cut to others."""
+    limits = np.iinfo(dtype)
+    outside = (rows < limits.min) | (rows > limits.max) | ~np.isfinite(rows)
+    if np.issubdtype(rows.dtype, np.floating):
+        outside |= np.mod(rows, 1) != 0
+    if outside.any():
+        row = int(np.argwhere(outside)[0][0])
+        raise DataError(
+            f"x holds {rows[outside].ravel()[0]:g}; the signature takes {dtype.name}",
+            place=f"{data}, row {row}",
+            remedy=f"Give whole numbers from {limits.min} to {limits.max}, as they are served.",
+        )
+    return rows.astype(np.int64)
 
 
 def _classes(labels: np.ndarray, class_names: Sequence[str], data: Path) -> list[str]:

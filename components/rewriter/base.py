@@ -70,8 +70,8 @@ class Contract:
         keras_model: the `.keras` file, relative to the model's artifact folder;
             empty where there is none.
         modules: modules to import before that file is read, which register its layers.
-        tensors: signature, input and output name of a signature that takes the core's
-            tensor, which SavedModels keep; empty where there is none.
+        tensors: signature, input and output name, and the output's dtype, of a signature that
+            takes the core's tensor, which SavedModels keep; empty where there is none.
     """
 
     core: str
@@ -218,10 +218,12 @@ class TrainedModel:
     def _tensor_signature(self, core: Core) -> dict[str, Any]:
         if not self.contract.tensors:
             return {}
-        name, input_name, output = self.contract.tensors
+        name, input_name, output, dtype = self.contract.tensors
         tensor = self.core.inputs[0]
         spec = tf.TensorSpec(tensor.shape, tensor.dtype, name=input_name)
-        return {name: tf.function(lambda value: {output: core(value)}, input_signature=[spec])}
+        return {
+            name: tf.function(lambda value: {output: tf.cast(core(value), dtype)}, input_signature=[spec])
+        }
 
     def write_tensor_model(self, folder: Path, write: Callable[[Path], None], file: str) -> None:
         """Writes a version folder for a format that takes tensors.

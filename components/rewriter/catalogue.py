@@ -70,6 +70,9 @@ LOADS: Mapping[Target, tuple[str, ...]] = {
 """Target -> runtimes whose files its server loads."""
 
 
+_BESIDE_TFLITE = ("frozen", "int7_deflated", "int6_deflated")
+
+
 def techniques_for(target: Target) -> list[str]:
     """All techniques whose files the target loads; the original is not among them."""
     return [name for name, item in TECHNIQUES.items() if name != IDENTITY and item.runtime in LOADS[target]]
@@ -80,12 +83,12 @@ def automatic(target: Target, objective: Objective) -> list[str]:
 
     For speed on a CPU, int8 in TensorFlow's own kernels does not pay, so a
     target that takes SavedModels alone gets it for size only. A target that takes
-    TFLite gets one SavedModel, for models that do not convert: TFLite is
-    several times quicker, and quantizes better.
+    TFLite gets few SavedModels, one for models that do not convert and the
+    smallest: TFLite is several times quicker, and quantizes better.
     """
     names = [name for name in techniques_for(target) if objective in TECHNIQUES[name].pays]
     if target == "tf_serving_tflite":
-        return [name for name in names if name == "frozen" or TECHNIQUES[name].runtime == "litert"]
+        return [name for name in names if name in _BESIDE_TFLITE or TECHNIQUES[name].runtime == "litert"]
     return names
 
 

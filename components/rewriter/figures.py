@@ -50,7 +50,7 @@ class Figures:
 
     Attributes:
         name: the technique.
-        examples: judged examples.
+        examples: judged examples, of a classification those whose label is a class.
         size_bytes: of the version folder.
         size_ratio: to the original.
         load_ms: loading and the first answer, in a fresh process.

@@ -122,7 +122,7 @@ def adapt(folder: Path, signature: str, target: Path, class_names: Sequence[str]
         signatures={"serving_examples": (_PARSE, "examples")},
         scores="scores",
         classes="classes",
-        tensors=(signature, spec.name, output),
+        tensors=(signature, spec.name, output, function.structured_outputs[output].dtype.name),
     )
     return Adapted(target, contract, shape, spec.dtype.name, names)
 
@@ -167,6 +167,12 @@ def _signature(loaded: Any, folder: Path, name: str) -> tuple[Any, tf.TensorSpec
             f"The input of {name!r} has the shape {spec.shape}; expected sizes for all but the batch",
             place=str(folder),
             remedy="Export the model with the shape that it is served with.",
+        )
+    if spec.shape[0] is not None:
+        raise ServableError(
+            f"The input of {name!r} has the shape {spec.shape}; expected a batch of any size",
+            place=str(folder),
+            remedy="Export the model with None for the batch: examples come one by one, and in batches.",
         )
     return function, spec, next(iter(function.structured_outputs))
 

@@ -62,7 +62,10 @@ def _add_erfc(graph: Any, node: Any) -> None:
 
 def _added_axes(node: Any, constants: dict[str, Any]) -> list[int]:
     """The axes that a strided slice adds, where it does nothing else; else none."""
-    if node.op != "StridedSlice" or node.input[1] not in constants:
+    if node.op != "StridedSlice" or node.input[1] not in constants or node.input[3] not in constants:
+        return []
+    # A step is looked at nowhere else: x[:, ::-1, None] turns an axis around.
+    if (tf.make_ndarray(constants[node.input[3]].attr["value"].tensor) != 1).any():
         return []
     new, shrunk, ellipsis = (node.attr[f"{name}_mask"].i for name in ("new_axis", "shrink_axis", "ellipsis"))
     whole = node.attr["begin_mask"].i & node.attr["end_mask"].i

@@ -82,7 +82,6 @@ def measure(
     candidate_bytes = size_bytes(version_folder(candidate_uri))
     figures = Figures(
         name=candidate.servable.technique,
-        examples=len(records),
         size_bytes=candidate_bytes,
         size_ratio=candidate_bytes / size_bytes(version_folder(original_uri)),
         load_ms=load_ms,
@@ -123,9 +122,12 @@ def quality(
     top, top_original = _top(scores), original.argmax(axis=1)
     right, right_original = top == labels, top_original == labels
     shift = np.abs(scores - original)
-    masks = _slices(asked)
+    # Where the label is no class neither is right, and nothing can be lost: such examples show nothing.
+    known = labels >= 0
+    masks = {name: mask & known for name, mask in _slices(asked).items()}
     return {
-        "accuracy": float(right.mean()),
+        "examples": int(known.sum()),
+        "accuracy": float(right[known].mean()),
         **_changes(right, right_original),
         "agreement": float((top == top_original).mean()),
         "max_shift": float(np.nan_to_num(shift, nan=1.0, posinf=1.0).max()),
@@ -138,6 +140,7 @@ def quality(
                 **_changes(right[mask], right_original[mask]),
             )
             for name, mask in masks.items()
+            if mask.any()
         ),
     }
 
@@ -158,6 +161,7 @@ def number_quality(values: np.ndarray, original: np.ndarray, asked: Questions) -
     error, error_original = np.abs(values - labels), np.abs(original - labels)
     rises = 100.0 * np.nan_to_num(error - error_original, nan=1e9) / max(float(error_original.mean()), 1e-12)
     return {
+        "examples": len(labels),
         "accuracy": 0.0,
         "newly_wrong": 0,
         "newly_right": 0,

@@ -22,13 +22,14 @@ from components.serving.spread import spread
 
 KEPT_FOLDER = "candidates"
 _BUILDS_AT_A_TIME = 2
+"""Where the memory allows it."""
 _LEAST_TOLERANCE = 1e-5
 
 MEMORY_SHARE = 0.4
 """Of the available memory, for each build or judgement where nothing else is set: two run side by side."""
 
 LEAST_MEMORY_MB = 2048.0
-"""Below, little could be built at all."""
+"""Below, little could be built at all. Where two of these are not there, one is at work at a time."""
 
 
 def limits(seconds: float, memory_mb: float | None) -> subprocesses.Limits:
@@ -111,7 +112,7 @@ def rewrite(job: Job) -> Outcome:
     """
     # Each once: two builds of one name would be in each other's way.
     names = [name for name in dict.fromkeys(_wanted(job)) if name != IDENTITY]
-    with ThreadPoolExecutor(_BUILDS_AT_A_TIME) as pool:
+    with ThreadPoolExecutor(_at_a_time(job.limits)) as pool:
         # The original first: the others are judged beside it.
         built = dict(
             zip([IDENTITY, *names], pool.map(lambda name: _build(job, name), [IDENTITY, *names]), strict=True)
@@ -243,6 +244,13 @@ def _run_off(job: Job, verdicts: Sequence[Verdict]) -> tuple[dict[str, list[floa
         between = f"the run-off between {', '.join(names)} failed ({failure})"
         return {}, f"; {between}, so that times taken apart decided"
     return dict(json.loads(task.result.read_text())), ""
+
+
+def _at_a_time(each: subprocesses.Limits) -> int:
+    """Builds side by side: no more than fit, or else the system would end one that keeps to its limit."""
+    if each.memory_mb is None:
+        return _BUILDS_AT_A_TIME
+    return max(1, min(_BUILDS_AT_A_TIME, int(memory.available_mb() / each.memory_mb)))
 
 
 def _of_all(each: subprocesses.Limits, count: int) -> subprocesses.Limits:

@@ -13,7 +13,10 @@ MAX_BATCH = 64
 Tensors = Mapping[str, tuple[str, Sequence[int]]]
 """Name -> data type and shape without the batch; -1 for any size, empty for a number."""
 
-_TYPES = {"float32": "TYPE_FP32", "float16": "TYPE_FP16", "int32": "TYPE_INT32", "int64": "TYPE_INT64"}
+_TYPES = {
+    "float16": "TYPE_FP16", "float32": "TYPE_FP32", "float64": "TYPE_FP64", "bfloat16": "TYPE_BF16",
+    **{f"{sign}int{bits}": f"TYPE_{sign.upper()}INT{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)},
+}  # fmt: skip
 
 
 def config(*, backend: str, inputs: Tensors, outputs: Tensors) -> str:

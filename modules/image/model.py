@@ -36,7 +36,7 @@ def build(
         TrainingError: there is no model of that name, or its weights do not fit.
     """
     inputs = keras.Input((hparams.height, hparams.width, hparams.channels), name="image")
-    pixels = _three_channels(inputs, hparams) if hparams.weights != weights.NONE else inputs
+    pixels = _three_channels(inputs, hparams) if _takes_three(hparams) else inputs
     features = _features(_normalised(pixels, hparams, mean, variance), hparams)
     pooled = _pooled(features)
     dropped = keras.layers.Dropout(hparams.dropout, name="dropout")(pooled)
@@ -85,6 +85,12 @@ def _by_backbone(hparams: ImageModelHparams) -> bool:
             )
         return False
     if applications.normalises_inside(hparams.name):
+        if hparams.normalization == "data":
+            raise TrainingError(
+                f"{hparams.name} normalises pixels in its own first layers",
+                place="model.normalization",
+                remedy="Use backbone, or auto.",
+            )
         return True
     if hparams.normalization == "auto":
         return hparams.weights != weights.NONE
@@ -120,6 +126,13 @@ def _normalised(
 def _fitted(values: Sequence[float], channels: int) -> list[float]:
     """Moments of 1 or 4 channels for 3."""
     return list(values) * channels if len(values) == 1 else list(values[:channels])
+
+
+def _takes_three(hparams: ImageModelHparams) -> bool:
+    """Published weights are for three channels; a file for another network has those it was trained on."""
+    if hparams.weights == weights.IMAGENET:
+        return True
+    return hparams.weights != weights.NONE and hparams.name in applications.known()
 
 
 def _three_channels(pixels: keras.KerasTensor, hparams: ImageModelHparams) -> keras.KerasTensor:

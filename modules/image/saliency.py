@@ -74,12 +74,13 @@ def write(
     """Writes pictures of the surest mistakes, and returns how many.
 
     Args:
-        model: as `grad_cam` takes it; one without a layer `pool` gets no pictures.
+        model: as `grad_cam` takes it; one without a layer `pool`, or without places before it, gets no
+            pictures.
         examples: (encoded image, (H, W, C) float32 pixels in [0, 255], class id).
         folder: of the Trainer's run.
         class_names: in the order of the scores.
     """
-    if POOL not in [layer.name for layer in model.layers]:
+    if POOL not in [layer.name for layer in model.layers] or len(model.get_layer(POOL).input.shape) < 3:
         return 0
     mistakes = sorted(_mistakes(model, examples), key=lambda item: -item[0])[:MAX_PICTURES]
     if not mistakes:

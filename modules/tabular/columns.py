@@ -17,8 +17,9 @@ ROW = "row"
 
 
 def vocabulary(column: str) -> str:
-    """Name of the vocabulary that Transform writes of a column; a file name, whatever the column's."""
-    return "column_" + "".join(letter if letter.isalnum() else f"_{ord(letter):x}_" for letter in column)
+    """Name of the vocabulary that Transform writes of a column, in letters that files and graphs take."""
+    plain = (letter if letter.isascii() and letter.isalnum() else f"_{ord(letter):x}_" for letter in column)
+    return "column_" + "".join(plain)
 
 
 @dataclass(frozen=True)

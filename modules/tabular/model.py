@@ -9,6 +9,7 @@ label's own unit.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -18,6 +19,9 @@ from modules import user_code
 from modules.errors import TrainingError
 from modules.hparams.tabular import TabularHparams
 from modules.tabular.columns import Layout
+
+_NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_.-]")
+"""What Keras or TensorFlow's graphs take in no layer's name, and a column's may have: km/h, price (EUR)."""
 
 
 def build(
@@ -76,8 +80,7 @@ def _network(name: str) -> Network:
 
 def table_name(purpose: str, column: str) -> str:
     """Name of the layer with a column's embeddings."""
-    # Keras takes no slash in a name, which a column's may have, such as km/h.
-    return f"{purpose}_{column}".replace("/", "_2f_")
+    return _NOT_IN_NAMES.sub(lambda found: f"_{ord(found[0]):x}_", f"{purpose}_{column}")
 
 
 class Parts:

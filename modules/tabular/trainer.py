@@ -14,7 +14,7 @@ from modules import contract, input_pipeline
 from modules.hparams.tabular import REGRESSION, TabularHparams
 from modules.tabular import columns
 from modules.tabular import model as tabular_model
-from modules.training import classifier, search, tuned, warm
+from modules.training import classifier, probes, search, tuned, warm
 
 if TYPE_CHECKING:
     from tfx.components import FnArgs
@@ -66,6 +66,8 @@ def _task(
         row = transform_layer(tf.io.parse_example(raw, raw_spec))[columns.ROW]
         return tf.ensure_shape(tf.reshape(row, (-1, layout.width)), (None, layout.width))
 
+    tables = _tables(hparams, layout, transform)
+    words = {name: table.entries for name, table in zip(layout.categorical, tables, strict=True)}
     return classifier.Task(
         features=(columns.ROW,),
         label=label,
@@ -78,7 +80,8 @@ def _task(
         preprocess={contract.SIGNATURE_EXAMPLES: preprocess},
         resources={"transform_layer": transform_layer},
         regression=regression,
-        tables=_tables(hparams, layout, transform),
+        tables=tables,
+        probes=probes.examples(raw_spec, words) if hparams.train.distill else (),
     )
 
 

@@ -7,6 +7,7 @@ merge(model, plain)                     # the same answers without adapters
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import keras
@@ -32,9 +33,20 @@ def freeze(model: keras.Model, what: str) -> None:
     elif what == "encoder":
         frozen = [embedding, *others]
     else:
-        frozen = [embedding, *others[: int(what)]]
+        frozen = [embedding, *_lowest_blocks(others, int(what))]
     for layer in frozen:
         layer.trainable = False
+
+
+def _lowest_blocks(others: Sequence[keras.layers.Layer], count: int) -> Sequence[keras.layers.Layer]:
+    blocks = sum(isinstance(layer, layers.EncoderBlock) for layer in others)
+    if count > blocks:
+        raise TrainingError(
+            f"{count} blocks cannot rest: the encoder has {blocks}",
+            place="model.freeze",
+            remedy=f"Give at most {blocks}, or encoder for all of it.",
+        )
+    return others[:count]
 
 
 def adapt(model: keras.Model, hparams: LoraHparams) -> None:

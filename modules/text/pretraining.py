@@ -76,6 +76,7 @@ def pretrain(
     start: Start,
     encoder: Sequence[keras.layers.Layer],
     masking: Masking,
+    window: int | None = None,
 ) -> FitReport:
     """Trains an encoder on the texts alone; its labels are not looked at.
 
@@ -85,13 +86,14 @@ def pretrain(
         start: texts, session, and where checkpoints lie.
         encoder: built layers, as `model.encode` takes them.
         masking: how tokens are hidden.
+        window: of longer texts so many tokens are seen at a time, others in each epoch.
     """
     session = Session(_settings(hparams, train), start.session.placement, start.session.precision)
     with session.scope():
         model = build(encoder)
     store = start.store.part(_PART) if start.store is not None else None
     extension = Extension(loss=loss, metrics={"masked_accuracy": accuracy})
-    stream, validation = _batches(session.hparams, start, masking)
+    stream, validation = _batches(session.hparams, start, masking, window)
     return loop.fit(model, stream, validation, session, store=store, extensions=[extension])
 
 
@@ -112,10 +114,10 @@ def _settings(hparams: PretrainHparams, train: TrainHparams) -> TrainHparams:
 
 
 def _batches(
-    train: TrainHparams, start: Start, masking: Masking
+    train: TrainHparams, start: Start, masking: Masking, window: int | None
 ) -> tuple[input_pipeline.TrainingStream, tf.data.Dataset]:
     """Training batches, hidden anew in every epoch, and validation batches, always hidden the same."""
-    hidden = _hidden(masking)
+    hidden = _hidden(masking, window)
     by_length = batching.by_length(masking.vocabulary.specials.padding)
     stream = input_pipeline.TrainingStream(
         start.training,
@@ -135,13 +137,35 @@ def _batches(
     return stream, validation
 
 
-def _hidden(masking: Masking) -> input_pipeline.Augment:
+def _hidden(masking: Masking, window: int | None) -> input_pipeline.Augment:
     def apply(tokens: tf.Tensor, _: tf.Tensor, *, seed: tf.Tensor) -> tuple[Any, tf.Tensor]:
+        if window is not None:
+            tokens = windows(tokens, window, masking.vocabulary.specials.padding, tf.cast(seed, tf.int64))
         hidden, target = masking(tokens, tf.cast(seed, tf.int64))
         places, wanted = _gathered(target, masking.share)
         return (hidden, places), wanted
 
     return apply
+
+
+def windows(tokens: tf.Tensor, size: int, padding: int, seed: tf.Tensor) -> tf.Tensor:
+    """A stretch of each text from a place that is drawn, its first token in front, as chunks have it.
+
+    Args:
+        tokens: (B, L) ids.
+        size: tokens of a stretch, the first one counted; shorter texts stay as they are.
+        padding: id of padding.
+        seed: (2,) int64.
+
+    Returns:
+        (B, min(size, L)) ids.
+    """
+    width = tf.minimum(size, tf.shape(tokens)[1])
+    room = tf.maximum(batching.lengths_of(tokens, padding) - width, 0)
+    drawn = tf.random.stateless_uniform(tf.shape(room), tf.random.fold_in(seed, 1))
+    begin = tf.cast(drawn * tf.cast(room + 1, tf.float32), tf.int32)
+    places = begin[:, None] + tf.range(1, width)[None]
+    return tf.concat([tokens[:, :1], tf.gather(tokens, places, axis=1, batch_dims=1)], axis=1)
 
 
 def _gathered(target: tf.Tensor, share: float) -> tuple[tf.Tensor, tf.Tensor]:

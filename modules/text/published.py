@@ -46,6 +46,9 @@ _EMBEDDING = {
     "types": "token_type_embeddings",
     "norm": "LayerNorm",
 }
+_DEFAULTS = {"hidden_act": "gelu", "layer_norm_eps": 1e-12, "type_vocab_size": 2}
+"""Of transformers' BertConfig, which leaves out what is as it is there; sizes are always said."""
+
 _TANH_GELU = ("gelu_new", "gelu_pytorch_tanh")
 _PREFIX = "bert."
 _OLD_NAMES = {".gamma": ".weight", ".beta": ".bias"}
@@ -189,8 +192,8 @@ def _plain(name: str) -> str:
 
 def _config(path: Path) -> dict[str, Any]:
     try:
-        config = dict(json.loads(path.read_text(encoding="utf-8")))
-    except (OSError, ValueError) as error:
+        config = {**_DEFAULTS, **json.loads(path.read_text(encoding="utf-8"))}
+    except (OSError, ValueError, TypeError) as error:
         raise TrainingError(
             f"The configuration of published weights cannot be read: {error}", place=str(path)
         ) from error

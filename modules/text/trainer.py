@@ -19,7 +19,7 @@ from modules.text import model as text_model
 from modules.text.masking import Masking
 from modules.text.model import Vocabulary
 from modules.text.wordpiece import INSIDE
-from modules.training import classifier, search, tuned, warm
+from modules.training import classifier, probes, search, tuned, warm
 from modules.training.report import FitReport
 
 if TYPE_CHECKING:
@@ -28,6 +28,10 @@ if TYPE_CHECKING:
 
 ADAPTERS = "keras/adapters.safetensors"
 """The adapters alone, relative to the model artifact's folder."""
+
+_ANY_TEXT = "Whatever is asked here, 1 or 2 words of it are known"
+_WORDS = 8
+"""Of a probe, few enough to be no longer than `max_tokens`."""
 
 
 def run_fn(fn_args: FnArgs) -> None:
@@ -83,7 +87,9 @@ class TextTask:
         return classifier.Task(
             features=(tokens.TOKENS,),
             label=hparams.inputs.label_feature,
-            to_input=lambda features: tf.cast(tf.sparse.to_dense(features[tokens.TOKENS]), tf.float32),
+            to_input=lambda features: tf.cast(
+                tf.sparse.to_dense(features[tokens.TOKENS], default_value=self._padding), tf.float32
+            ),
             build=self.build,
             description=[asdict(hparams.inputs), asdict(hparams.model), self._vocabulary.size],
             preprocess=self._preprocess(layer),
@@ -93,7 +99,19 @@ class TextTask:
             prepare=self.prepare,
             finish=self.finish,
             tables=self._tables(),
+            probes=self._probes() if hparams.train.distill else (),
         )
+
+    def _probes(self) -> list[bytes]:
+        """Texts of what the vocabulary holds; of n-grams, which are hashed, any text will do."""
+        words = [line.removeprefix(INSIDE) for line in self._lines] or [_ANY_TEXT]
+        texts = [" ".join(words[at : at + _WORDS]).encode() for at in range(0, len(words), _WORDS)]
+        spec = self._raw_spec()
+        return probes.examples(spec, dict.fromkeys(spec, texts))
+
+    def _raw_spec(self) -> dict[str, Any]:
+        hparams, raw = self._hparams.inputs, self._transform.raw_feature_spec()
+        return {name: raw[name] for name in (hparams.text_feature, hparams.text_pair_feature) if name}
 
     def _tables(self) -> list[warm.Table]:
         """The tokens' vocabulary; n-grams are hashed, and have none."""
@@ -152,7 +170,10 @@ class TextTask:
             )
         masking = Masking(self._vocabulary, hparams.mask_share, inside)
         print("Pre-training: masked language modelling")
-        report = pretraining.pretrain(hparams, self._hparams.train, start, encoder, masking)
+        chunk = self._hparams.model.chunk
+        report = pretraining.pretrain(
+            hparams, self._hparams.train, start, encoder, masking, window=chunk.tokens if chunk else None
+        )
         for mine, other in zip(target, encoder, strict=True):
             copy_weights(other, mine)
         print("Fine-tuning: classes")
@@ -184,10 +205,7 @@ class TextTask:
         return apply
 
     def _preprocess(self, layer: Any) -> dict[str, export.Preprocess]:
-        hparams = self._hparams.inputs
-        names = [name for name in (hparams.text_feature, hparams.text_pair_feature) if name]
-        raw = self._transform.raw_feature_spec()
-        spec = {name: raw[name] for name in names}
+        spec = self._raw_spec()
 
         def ids(features: dict[str, Any]) -> tf.Tensor:
             sparse = layer(features)[tokens.TOKENS]
@@ -199,8 +217,8 @@ class TextTask:
             return tf.ensure_shape(tf.cast(wide, tf.float32), (None, None))
 
         def of_texts(text: tf.Tensor) -> tf.Tensor:
-            parts = [text] if len(names) == 1 else split_pairs(text)
-            return ids({name: as_parsed(part, spec[name]) for name, part in zip(names, parts, strict=True)})
+            parts = [text] if len(spec) == 1 else split_pairs(text)
+            return ids({name: as_parsed(part, spec[name]) for name, part in zip(spec, parts, strict=True)})
 
         return {
             contract.SIGNATURE_EXAMPLES: lambda raw: ids(tf.io.parse_example(raw, spec)),

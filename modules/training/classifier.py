@@ -22,7 +22,18 @@ import tensorflow_transform as tft
 
 from modules import class_labels, contract, export, input_pipeline
 from modules.hparams.train import TrainHparams
-from modules.training import hosts, identity, precision_trial, rebuild, splits, transfer, warm, workers
+from modules.training import (
+    distill,
+    freezing,
+    hosts,
+    identity,
+    precision_trial,
+    rebuild,
+    splits,
+    transfer,
+    warm,
+    workers,
+)
 from modules.training.checkpoints import CheckpointStore, collect
 from modules.training.compression import Compression
 from modules.training.extensions import Extension
@@ -92,6 +103,8 @@ class Task:
         extend: what is added to losses and steps of a new model; called in the strategy's scope.
         finish: the trained model in float32 to the one that is written.
         tables: vocabularies whose entries have weights of their own.
+        probes: serialized Examples, which a teacher must encode as `preprocess` does; none for images,
+            whose teacher may have another size.
     """
 
     features: tuple[str, ...]
@@ -112,6 +125,7 @@ class Task:
     extend: Callable[[keras.Model], Sequence[Extension]] = _without_extensions
     finish: Callable[[keras.Model], keras.Model] = _as_it_is
     tables: Sequence[warm.Table] = ()
+    probes: Sequence[bytes] = ()
 
 
 @dataclass(frozen=True)
@@ -223,10 +237,7 @@ def _fitted(
     session = _settled(session, task, names, loaded)
     with session.scope():
         model = task.build(len(names))
-        last_epochs = task.stages[-1].epochs if task.stages else train.epochs
-        compression = Compression(
-            model, replace(train, epochs=last_epochs), names, replicas=session.placement.replicas
-        )
+        compression = _compression(model, task, train, names, session)
         extensions = [*task.extend(model), *compression.extensions]
     if session.rebuilds and session.is_chief:
         rebuild.check(lambda: task.build(len(names)), _first_inputs(session, task, loaded))
@@ -254,6 +265,26 @@ def _fitted(
     )
     report = replace(report, choices={**report.choices, **prepared, "input": loaded.record})
     return Fitted(model, task, names, compression, store, report, session)
+
+
+def _compression(
+    model: keras.Model, task: Task, train: TrainHparams, names: Sequence[str], session: Session
+) -> Compression:
+    """What is added to the last stage, whose layers rest or are trained as they do then."""
+    last = task.stages[-1] if task.stages else None
+    if last is not None:
+        freezing.apply(model, last.freeze, train_norms=last.train_norms)
+        train = replace(train, epochs=last.epochs)
+    made = Compression(
+        model,
+        train,
+        names,
+        replicas=session.placement.replicas,
+        encoded=distill.Encoded(task.preprocess, task.probes),
+    )
+    if last is not None:
+        freezing.apply(model, "none")
+    return made
 
 
 def goes_on(store: CheckpointStore | None, train: TrainHparams) -> bool:

@@ -21,9 +21,22 @@ class Compression:
     """The extensions of one training, and what they do to the model in the end."""
 
     def __init__(
-        self, model: keras.Model, hparams: TrainHparams, class_names: Sequence[str], *, replicas: int
+        self,
+        model: keras.Model,
+        hparams: TrainHparams,
+        class_names: Sequence[str],
+        *,
+        replicas: int,
+        encoded: distill.Encoded = distill.ANYHOW,
     ) -> None:
         """Call in the strategy's scope, after the model was built.
+
+        Args:
+            model: with the layers frozen that rest while this is at work.
+            hparams: `epochs` are those of that part of the training.
+            class_names: in the order of the scores.
+            replicas: of the strategy.
+            encoded: how the student's inputs come from raw Examples.
 
         Raises:
             TrainingError: what `Teacher.load`, `Pruning` and `QuantizeAware` raise.
@@ -31,7 +44,8 @@ class Compression:
         self.extensions: list[Extension] = []
         self._pruning: Pruning | None = None
         if hparams.distill is not None:
-            teacher = distill.Teacher.load(hparams.distill, class_names, model.inputs[0].shape[1:])
+            shape = model.inputs[0].shape[1:]
+            teacher = distill.Teacher.load(hparams.distill, class_names, shape, encoded)
             self.extensions.append(distill.extend(model, teacher, hparams.distill))
         if hparams.prune is not None:
             self._pruning = Pruning(model, hparams.prune, epochs=hparams.epochs)

@@ -12,7 +12,7 @@ which need no layer between features of different widths.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -28,6 +28,24 @@ from modules.training.extensions import Extension
 from modules.training.freezing import POOL
 
 _TINY = 1e-8
+_ANY_LENGTH = 8
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """How raw Examples become the student's inputs.
+
+    Attributes:
+        preprocess: signature -> function from raw inputs to the model's input.
+        probes: serialized Examples, which a teacher has to encode alike.
+    """
+
+    preprocess: Mapping[str, Callable[[tf.Tensor], tf.Tensor]]
+    probes: Sequence[bytes]
+
+
+ANYHOW = Encoded({}, ())
+"""Of inputs that mean the same to every model, as pixels do."""
 
 
 @dataclass(frozen=True)
@@ -47,23 +65,33 @@ class Teacher:
     resources: Any
 
     @classmethod
-    def load(cls, hparams: DistillHparams, class_names: Sequence[str], input_shape: Sequence[Any]) -> Teacher:
+    def load(
+        cls,
+        hparams: DistillHparams,
+        class_names: Sequence[str],
+        input_shape: Sequence[Any],
+        encoded: Encoded = ANYHOW,
+    ) -> Teacher:
         """Loads a `.keras` file or the folder of a SavedModel that Headrace wrote.
 
         Args:
             hparams: `teacher` is the path.
             class_names: the student's, in the order of its scores.
             input_shape: the student's input, without the batch.
+            encoded: how that input is made.
 
         Raises:
             TrainingError: it does not load, has other classes, takes another
-                input, or has no features where they are asked for.
+                input or means something else by it, or has no features where
+                they are asked for.
         """
         path = Path(hparams.teacher)
         if path.suffix == ".keras":
             found = _of_keras(path, hparams, class_names)
         else:
             found = _of_saved_model(path, hparams, class_names)
+        if encoded.probes:
+            _check_encoding(path, encoded)
         _try(found, input_shape, len(class_names), hparams)
         return found
 
@@ -249,7 +277,8 @@ def _resized(features: tf.Tensor, size: tuple[int, int] | None) -> tf.Tensor:
 
 def _try(teacher: Teacher, input_shape: Sequence[Any], class_count: int, hparams: DistillHparams) -> None:
     """Asks the teacher once, so that a wrong input fails here and with a reason."""
-    example = tf.zeros((1, *input_shape))
+    # Texts are of any length.
+    example = tf.zeros([1, *(_ANY_LENGTH if size is None else size for size in input_shape)])
     try:
         scores = np.asarray(teacher.scores(_resized(example, teacher.size)))
     except (ValueError, TypeError, tf.errors.OpError) as error:
@@ -264,6 +293,40 @@ def _try(teacher: Teacher, input_shape: Sequence[Any], class_count: int, hparams
             f"The teacher gives scores of shape {scores.shape[1:]}; expected ({class_count},)",
             place=hparams.teacher,
         )
+
+
+def _check_encoding(path: Path, encoded: Encoded) -> None:
+    """Raises where a teacher makes other numbers of the same Examples: its vocabulary or moments are others.
+
+    Ids go by frequency and z-scores by the data, so that they mean something
+    else to each model, while the shapes are the same.
+    """
+    saved_model = path.parent.parent / "Format-Serving" if path.suffix == ".keras" else path
+    loaded = tf.saved_model.load(str(saved_model)) if saved_model.is_dir() else None
+    module = getattr(loaded, contract.PREPROCESSING_MODULE, None)
+    function = getattr(module, contract.PREPROCESS_FUNCTIONS[contract.SIGNATURE_EXAMPLES][0], None)
+    if function is None:
+        raise TrainingError(
+            "It is not known what the teacher's inputs mean",
+            place=str(path),
+            remedy="Take a model that Headrace trained, with its SavedModel beside it.",
+        )
+    probes = tf.constant(list(encoded.probes))
+    own = np.asarray(encoded.preprocess[contract.SIGNATURE_EXAMPLES](probes))
+    try:
+        given = np.asarray(function(probes))
+    except (ValueError, TypeError, tf.errors.OpError) as error:
+        raise _otherwise(path, f"cannot read them: {(str(error).splitlines() or [''])[0]}") from error
+    if own.shape != given.shape or not np.allclose(own, given, rtol=1e-4, atol=1e-4):
+        raise _otherwise(path, "has another vocabulary, or has measured other moments")
+
+
+def _otherwise(path: Path, what: str) -> TrainingError:
+    return TrainingError(
+        f"The teacher makes other numbers of the same examples: it {what}",
+        place=str(path),
+        remedy="Train the teacher on the same data with the same settings of inputs, or distill images.",
+    )
 
 
 def _unloadable(path: Path, error: Exception) -> TrainingError:

@@ -38,7 +38,7 @@ def kernels(model: keras.Model) -> list[keras.Variable]:
             found.append(layer.pointwise_kernel)
         elif isinstance(layer, _LAYERS) and layer.built:
             found.append(layer.kernel)
-    return [kernel for kernel in found if kernel.trainable]
+    return found
 
 
 class Pruning:
@@ -48,17 +48,19 @@ class Pruning:
         """Call in the strategy's scope.
 
         Args:
-            model: built.
+            model: built, with the layers frozen that rest as it is pruned.
             hparams: how many zeros, and when.
             epochs: of the training; the schedule is a share of them.
 
         Raises:
             TrainingError: the model has no kernel to prune.
         """
-        self._targets = kernels(model)
+        # Zeros in a layer that rests would never be made up for.
+        self._places = [place for place, kernel in enumerate(kernels(model)) if kernel.trainable]
+        self._targets = [kernels(model)[place] for place in self._places]
         if not self._targets:
             raise TrainingError(
-                "The model has no dense layer or convolution to prune",
+                "The model has no dense layer or convolution to prune that is trained",
                 place="train.prune",
                 remedy="Leave train.prune out.",
             )
@@ -98,8 +100,9 @@ class Pruning:
 
     def finish(self, served: keras.Model) -> keras.Model:
         """Puts the zeros into a copy of the model; averaged weights only come near to zero."""
-        for kernel, mask in zip(kernels(served), self._masks, strict=True):
-            kernel.assign(kernel.numpy() * mask.numpy())
+        found = kernels(served)
+        for place, mask in zip(self._places, self._masks, strict=True):
+            found[place].assign(found[place].numpy() * mask.numpy())
         return served
 
 

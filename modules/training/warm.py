@@ -89,7 +89,7 @@ def load(model: keras.Model, base_model: str, meaning: Meaning) -> dict[str, Any
     except (OSError, ValueError, TypeError) as error:
         reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
         raise _error(f"cannot be read: {reason[:200]}", path) from error
-    olds, news = earlier.variables, model.variables
+    olds, news = _without_adapters(earlier), _without_adapters(model)
     if len(olds) != len(news):
         raise _error(f"does not fit this one: it has {len(olds)} variables, this one {len(news)}", path)
     pairs = _Pairs(olds, news, path)
@@ -162,7 +162,7 @@ class _Pairs:
 
     def name_classes(self, classes: Sequence[str], meaning: Meaning) -> None:
         """Finds the axes that go by classes: those that are longer in a model of one class more."""
-        probe = meaning.build(len(meaning.classes) + 1).variables
+        probe = _without_adapters(meaning.build(len(meaning.classes) + 1))
         for axes, old, new, other in zip(self.named, self.olds, self.news, probe, strict=True):
             for axis in range(min(len(new.shape), len(old.shape))):
                 if new.shape[axis] == other.shape[axis]:
@@ -190,6 +190,11 @@ class _Pairs:
         for axes, old, new in zip(self.named, self.olds, self.news, strict=True):
             _check_shapes(new, old, axes, self.path)
             new.assign(carried(old.numpy(), new.numpy(), axes))
+
+
+def _without_adapters(model: keras.Model) -> list[keras.Variable]:
+    """Adapters begin anew: those of the earlier model were merged into its kernels as it was written."""
+    return [variable for variable in model.variables if not variable.name.startswith("lora_kernel")]
 
 
 def _changes(before: Sequence[Any], now: Sequence[Any]) -> dict[str, int]:

@@ -13,6 +13,7 @@ from components.example_gen import origins
 from pipelines import remote
 from pipelines.beam_stage import Beam, BeamRunner
 from pipelines.cli import names
+from pipelines.cli.numbers import Number
 from pipelines.cli.options import workspace_option
 from pipelines.cli.places import InputPath, writing
 from pipelines.cli.screen import output_apart
@@ -47,7 +48,7 @@ from pipelines.workspace import Workspace
 )
 @click.option(
     "--max-bad-fraction",
-    type=click.FloatRange(0, 1),
+    type=Number(0, 1),
     default=0.01,
     show_default=True,
     help="More bad records than this fail even in quarantine.",

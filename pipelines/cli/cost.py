@@ -10,6 +10,7 @@ from rich import box
 from rich.table import Table
 
 from pipelines.cli.listing import Column, output_option, show
+from pipelines.cli.numbers import Number
 from pipelines.cli.options import workspace_option
 from pipelines.cli.screen import console
 from pipelines.lineage.cost import By, Cost, costs
@@ -26,7 +27,7 @@ COLUMNS = tuple(Column(key) for key in _KEYS)
 @click.command("cost")
 @click.option("--by", type=click.Choice(("node", "experiment", "day")), default="node", show_default=True)
 @click.option("--runs", type=click.IntRange(1), default=_EVERY_RUN, show_default="all", help="The newest N.")
-@click.option("--days", type=click.FloatRange(0, min_open=True), help="Runs that began in the last D days.")
+@click.option("--days", type=Number(0, min_open=True), help="Runs that began in the last D days.")
 @workspace_option
 @output_option
 def command(by: By, runs: int, days: float | None, root: str, output: str) -> None:

@@ -12,6 +12,7 @@ import click
 
 from pipelines import cleaning
 from pipelines.cli.listing import Column, output_option, show
+from pipelines.cli.numbers import Number
 from pipelines.cli.options import workspace_option
 from pipelines.lineage.open import record_of
 from pipelines.workspace import Workspace
@@ -34,7 +35,7 @@ COLUMNS = (
 )
 @click.option(
     "--keep-days",
-    type=click.FloatRange(0),
+    type=Number(0),
     default=7.0,
     show_default=True,
     help="Runs younger than this stay too, and training state that was written since.",

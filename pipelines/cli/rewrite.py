@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from pipelines.cli.listing import output_option
+from pipelines.cli.numbers import Number
 from pipelines.cli.places import InputPath
 from pipelines.cli.screen import output_apart
 from pipelines.cli.watch import TEXT, lines, log_format_option
@@ -45,27 +46,25 @@ from pipelines.cli.watch import TEXT, lines, log_format_option
     show_default=True,
     help="What is to load the chosen model.",
 )
-@click.option("--max-drop", type=click.FloatRange(0, 100), default=1.0, show_default=True, help="Points.")
+@click.option("--max-drop", type=Number(0, 100), default=1.0, show_default=True, help="Points.")
 @click.option(
     "--max-slice-drop",
-    type=click.FloatRange(0, 100, min_open=True),
+    type=Number(0, 100, min_open=True),
     default=5.0,
     show_default=True,
     help="Points, by class.",
 )
-@click.option(
-    "--confidence", type=click.FloatRange(0, 1, min_open=True, max_open=True), default=0.95, show_default=True
-)
+@click.option("--confidence", type=Number(0, 0.9999, min_open=True), default=0.95, show_default=True)
 @click.option(
     "--timeout",
-    type=click.FloatRange(0, min_open=True),
+    type=Number(0, min_open=True),
     default=600.0,
     show_default=True,
     help="Seconds a candidate.",
 )
 @click.option(
     "--memory",
-    type=click.FloatRange(0, min_open=True),
+    type=Number(0, min_open=True),
     metavar="MB",
     help="MiB a candidate; 0.4 of what is available, and at least 2048, when not given.",
 )

@@ -203,3 +203,9 @@ def test_of_the_slightly_harmed_some_may_pass(passed: int, reached: bool) -> Non
     good = bad = [prove_rewriter.Result("case", False, "")]
     *_, figure = prove_rewriter.figures_of("bars", good, bad, slight, 0.95)
     assert (figure.ours, figure.other, figure.reached) == (passed, 20, reached)
+
+
+def test_what_is_only_no_smaller_was_not_refused(trained, built) -> None:
+    """The gate would have passed its answers: counted as refused, it would prove what is not so."""
+    found = prove_rewriter.judged(replace(trained.task, rounds=1), "identity", trained.policy)
+    assert found.word == "passed"

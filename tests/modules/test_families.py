@@ -20,6 +20,7 @@ import tensorflow_transform as tft
 from PIL import Image
 
 from modules import class_labels, contract
+from modules.errors import TrainingError
 from modules.hparams.image import ImageModelHparams
 from modules.image.decode import decode_images
 from modules.tabular import columns
@@ -159,3 +160,39 @@ def test_mistakes_have_pictures_that_are_found_by_the_encoded_image(images) -> N
     for item in index.values():
         with Image.open(folder / item["file"]) as picture:
             assert max(picture.size) == 96 and picture.mode == "RGB"
+
+
+def things(make_example, kinds: str, size: float) -> list[bytes]:
+    random = np.random.default_rng(1)
+    return [
+        make_example(size=float(random.normal(size, 1)), kind=kind, label="ab"[kind == "x"])
+        for kind in kinds * 16
+    ]
+
+
+def test_a_students_rows_must_mean_the_same_to_its_teacher(make_example, tmp_path: Path) -> None:
+    """Ids go by frequency and z-scores by the data: the shapes are the same, the numbers are not."""
+    spec = {
+        "size": tf.io.FixedLenFeature([1], tf.float32),
+        "kind": tf.io.FixedLenFeature([1], tf.string),
+        "label": tf.io.FixedLenFeature([1], tf.string),
+    }
+    inputs = {
+        "label_feature": "label", "categorical": [], "ignore": [], "crosses": [], "buckets": 4,
+        "vocabulary_size": 10, "cross_buckets": 20, "task": "classification",
+    }  # fmt: skip
+    model = {"name": "mlp", "embedding": 4, "hidden": [8], "dropout": 0.0}
+    told = {"inputs": inputs, "model": model, "train": TRAIN}
+    folders = {name: tmp_path / name for name in ("teacher", "student", "frequency", "moments")}
+    for folder in folders.values():
+        folder.mkdir()
+    records = things(make_example, "xxy", 5.0)
+    teacher = families.train("tabular", records, spec, told, inputs, folders["teacher"])
+    distilled = {"teacher": str(teacher.saved_model), "temperature": 2.0, "alpha": 0.5}
+    told = {**told, "train": {**TRAIN, "distill": distilled}}
+    families.train_again("tabular", told, folders["teacher"], folders["student"])
+    others = (("frequency", "yyx", 5.0), ("moments", "xxy", 6.0))
+    for name, kinds, size in others:
+        records = things(make_example, kinds, size)
+        with pytest.raises(TrainingError, match="makes other numbers of the same examples"):
+            families.train("tabular", records, spec, told, inputs, folders[name])

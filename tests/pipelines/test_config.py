@@ -189,8 +189,10 @@ def test_a_file_that_was_named_without_its_ending(tmp_path, monkeypatch) -> None
     [
         (["model.family=text", "model.name=transformer", "model.lora={}", "train.prune={}"], "model.lora"),
         (["model.family=tabular", "model.task=regression", "train.distill={teacher: a}"], "needs classes"),
+        (["train.quantize_aware={}", "train.recompute=true"], "train.recompute does not go with"),
+        (["model.unfreeze=[{freeze: all, epochs: 1, learning_rate: 0.1}]"], "give none, or a number"),
     ],
 )
-def test_what_cannot_be_compressed(overrides: list[str], said: str) -> None:
+def test_what_does_not_go_together(overrides: list[str], said: str) -> None:
     with pytest.raises(ConfigError, match=said):
         config.from_mapping({"name": "e", "data": {"path": "a.csv"}}, overrides)

@@ -12,7 +12,9 @@ from pipelines import config, fingerprint, project, user_code
 from pipelines.errors import ConfigError, InputError, NotFoundError
 
 
-@pytest.mark.parametrize("source", ["digits", "taxi", "photos-transfer", "intents", "intents-lora"])
+@pytest.mark.parametrize(
+    "source", ["digits", "taxi", "photos-transfer", "intents", "intents-lora", "fashion-distilled"]
+)
 def test_what_is_written_loads_and_names_its_own_network(tmp_path: Path, monkeypatch, source: str) -> None:
     folder = tmp_path / "My Cats"
     written = project.create(folder, source)
@@ -22,6 +24,8 @@ def test_what_is_written_loads_and_names_its_own_network(tmp_path: Path, monkeyp
     experiment = config.load(str(written[0]))
     assert (experiment.name, experiment.model.name) == ("my-cats", "network.build")
     assert experiment.data == config.load(source).data
+    # A teacher would have to be in the new folder's workspace.
+    assert experiment.train.distill is None
     monkeypatch.chdir(folder)
     assert user_code.modules_of(experiment) == ["network"]
 
@@ -66,3 +70,15 @@ def test_mistakes_are_named(tmp_path: Path, monkeypatch) -> None:
     with pytest.raises(InputError, match="no module 'network'") as caught:
         user_code.modules_of(config.load(str(tmp_path / "own" / "own.yaml")))
     assert str(tmp_path) in caught.value.remedy
+
+
+def test_an_experiment_of_ones_own_can_be_the_beginning(tmp_path: Path, monkeypatch) -> None:
+    """Its files are found from the new folder, and what only its network takes is left out."""
+    (tmp_path / "texts.csv").write_text("text,label\na,b\n")
+    (tmp_path / "mine.yaml").write_text(
+        "data: {path: texts.csv, format: csv, label: label}\nmodel: {family: text, name: ngrams, width: 0}\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    project.create(tmp_path / "own", "mine.yaml")
+    experiment = config.load(str(tmp_path / "own" / "own.yaml"))
+    assert experiment.data.path == str(tmp_path / "texts.csv")

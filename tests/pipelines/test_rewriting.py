@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from components.errors import DataError
+from components.errors import DataError, ServableError
 from pipelines import rewriting
 from pipelines.errors import ConfigError, HeadraceError, InputError
 
@@ -207,7 +207,6 @@ def test_a_damaged_model_is_the_users_error(tmp_path) -> None:
 
 def test_a_model_of_one_column_is_refused(tmp_path) -> None:
     """Its top class is always the same, so that nothing could be told of a candidate."""
-    from components.errors import ServableError
     from components.rewriter import foreign
 
     module = tf.Module()
@@ -237,6 +236,8 @@ def test_an_export_of_ours_is_judged_as_what_it_is(tmp_path, class_names: list[s
     folder = tmp_path / "saved"
     signatures = {"serving_default": lambda raw: tf.io.parse_example(raw, spec)["x"]}
     export.save(str(folder), keras.Sequential(layers), class_names, signatures)
+    with pytest.raises(ServableError, match="no signature 'other'"):
+        anywhere._check_signature(asked(folder, tmp_path, signature="other"), folder)
     contract = anywhere._own_contract(asked(folder, tmp_path), folder)
     assert (contract.scores, contract.classes) == (("scores", "classes") if class_names else ("outputs", ""))
 
@@ -319,3 +320,52 @@ def test_records_without_the_label_are_the_users_error(tmp_path, make_example) -
     with pytest.raises(DataError, match=r"no tf\.train\.Example") as raised:
         anywhere._with_labels([good, b"\xff\xff"], "label", tmp_path)
     assert raised.value.place.endswith("record 1")
+
+
+@pytest.mark.parametrize("value", [0.5, -1.0, 256.0, np.nan])
+def test_rows_that_the_signatures_type_does_not_hold_are_refused(tmp_path, value: float) -> None:
+    """They would be cut to other numbers, and both models judged on those."""
+    from dataclasses import replace
+
+    from components.rewriter import anywhere
+
+    taken = replace(_adapted(), dtype="uint8")
+    rows = np.full((3, 4), 7.0)
+    np.savez(tmp_path / "data.npz", x=rows, y=np.array([0, 1, 2]))
+    assert len(anywhere._records_of(tmp_path / "data.npz", taken)) == 3
+    rows[1, 2] = value
+    np.savez(tmp_path / "data.npz", x=rows, y=np.array([0, 1, 2]))
+    with pytest.raises(DataError, match="the signature takes uint8") as raised:
+        anywhere._records_of(tmp_path / "data.npz", taken)
+    assert raised.value.place.endswith("row 1")
+
+
+class _Double(tf.Module):
+    """Answers in float64, for batches of one size or of any."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weights = tf.Variable(np.kron(np.eye(3), np.ones((64, 1))).astype(np.float32))
+
+    def answers(self, row: tf.Tensor) -> dict[str, tf.Tensor]:
+        return {"scores": tf.cast(tf.nn.softmax(row @ self.weights), tf.float64)}
+
+    def save(self, folder: Path, batch: int | None) -> Path:
+        serve = tf.function(self.answers, input_signature=[tf.TensorSpec([batch, 192], tf.float32, "row")])
+        tf.saved_model.save(self, str(folder), {"serving_default": serve})
+        return folder
+
+
+def test_an_answer_keeps_its_type(rows, tmp_path) -> None:
+    np.savez(tmp_path / "data.npz", x=rows, y=np.arange(500) % 3)
+    (tmp_path / "scratch").mkdir()
+    request = asked(_Double().save(tmp_path / "saved", None), tmp_path / "data.npz")
+    assert rewriting.run(request, tmp_path / "scratch", tmp_path / "smaller").chosen == "float16"
+    after = tf.saved_model.load(str(tmp_path / "smaller")).signatures["serving_default"]
+    assert after(row=tf.constant(rows[:2]))["scores"].dtype == tf.float64
+
+
+def test_a_batch_of_one_size_is_refused(rows, tmp_path) -> None:
+    np.save(tmp_path / "rows.npy", rows)
+    with pytest.raises(InputError, match=r"\(1, 192\); expected a batch of any size"):
+        rewriting.run(asked(_Double().save(tmp_path / "saved", 1), tmp_path / "rows.npy"), tmp_path, None)

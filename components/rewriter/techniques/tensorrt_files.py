@@ -2,9 +2,9 @@
 
 Building an engine needs the extra `tensorrt` and the very kind of GPU that will
 serve it. Without, the ONNX is built and checked, and the technique says that
-its engine was not verified. Where both are, the engine is built, and judged by
-the runtime in `serving.tensorrt_core` as any other candidate is; that was
-tested with a stand-in for TensorRT only.
+its engine was not verified. Where both are, the engine is built, which no test
+has done, and judged by the runtime in `serving.tensorrt_core` as any other
+candidate is; that was tested with a stand-in for TensorRT only.
 """
 
 from __future__ import annotations

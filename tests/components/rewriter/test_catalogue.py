@@ -22,3 +22,9 @@ def test_every_target_loads_something_for_every_objective() -> None:
 
 def test_speed_on_savedmodels_tries_no_int8() -> None:
     assert catalogue.automatic("tf_serving", "latency") == ["frozen", "float16", "tf_trt_float16"]
+
+
+def test_for_size_the_smallest_are_tried_wherever_they_load() -> None:
+    for target in ("tf_serving", "tf_serving_tflite"):
+        assert {"int7_deflated", "int6_deflated"} <= set(catalogue.automatic(target, "size"))
+    assert not {"int7_deflated", "int8_static"} & set(catalogue.automatic("tf_serving_tflite", "latency"))

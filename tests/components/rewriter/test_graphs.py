@@ -17,6 +17,8 @@ SLICES = {
     "middle, twice": (lambda x: x[:, None, None, :], "ExpandDims", 2),
     "behind an ellipsis": (lambda x: x[..., None], "ExpandDims", 1),
     "with a cut": (lambda x: x[:, None, 1:3], "StridedSlice", 1),
+    "turned around": (lambda x: x[:, ::-1, None], "StridedSlice", 1),
+    "with a step": (lambda x: x[::2, None], "StridedSlice", 1),
     "none added": (lambda x: x[:, 1:3], "StridedSlice", 1),
 }
 

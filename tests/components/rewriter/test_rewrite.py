@@ -231,3 +231,10 @@ def test_judged_examples_are_spread_over_the_split(examples_uri, records, tmp_pa
     assert rewrite.read_places(str(tmp_path)) == list(range(0, 60, 3))
     (tmp_path / "candidates.json").write_text("{}")
     assert rewrite.read_places(str(tmp_path)) == list(range(20))
+
+
+@pytest.mark.parametrize(("available", "at_a_time"), [(24000.0, 2), (5000.0, 2), (3000.0, 1), (1000.0, 1)])
+def test_no_more_is_built_side_by_side_than_fits(monkeypatch, available: float, at_a_time: int) -> None:
+    """Else the system would end a build that keeps to its limit, and the node with it."""
+    monkeypatch.setattr(rewrite.memory, "available_mb", lambda: available)
+    assert rewrite._at_a_time(rewrite.limits(10.0, None)) == at_a_time

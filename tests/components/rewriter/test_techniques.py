@@ -224,42 +224,81 @@ def test_a_folder_for_triton_has_its_configuration(built) -> None:
     assert 'output [ { name: "scores" data_type: TYPE_FP32 dims: [ 3 ] } ]' in text
 
 
-@pytest.mark.parametrize(("name", "share"), [("keras_int8", 0.5), ("keras_int4", 0.4)])
-def test_keras_quantizes_dense_models(tmp_path, contract, make_example, name: str, share: float) -> None:
-    """On a model of numbers through dense layers, with its `.keras` file beside the SavedModel."""
-    from dataclasses import replace
-
+def dense_model() -> Any:
+    """Numbers through dense layers."""
     import keras
 
-    from modules import export
-
     keras.utils.set_random_seed(5)
-    model = keras.Sequential(
+    return keras.Sequential(
         [keras.Input((16,)), keras.layers.Dense(256, activation="relu"), keras.layers.Dense(128),
          keras.layers.Dense(3, activation="softmax")]
     )  # fmt: skip
+
+
+def transformer() -> Any:
+    """Sixteen token ids through our own encoder."""
+    from modules.text import model as text_model
+    from tests.modules.text import small
+
+    return text_model.build(
+        small.hparams(width=64, feedforward=256), small.VOCABULARY, class_count=small.CLASSES
+    )
+
+
+def saved(folder: Path, model: Any, contract: Any, modules: tuple[str, ...] = ()) -> TrainedModel:
+    """A model of 16 numbers as the Trainer leaves it, with its `.keras` file."""
+    from dataclasses import replace
+
+    from modules import export
+
     spec = {"x": tf.io.FixedLenFeature([16], tf.float32)}
     export.save(
-        str(tmp_path / "Format-Serving"),
+        str(folder / "Format-Serving"),
         model,
         ["a", "b", "c"],
         {"serving_default": lambda raw: tf.io.parse_example(raw, spec)["x"]},
     )
-    model.save(tmp_path / "model.keras")
-    dense = replace(
-        contract,
-        signatures={"serving_default": contract.signatures["serving_default"]},
-        keras_model="model.keras",
-    )
-    trained = TrainedModel(str(tmp_path), dense)
+    model.save(folder / "model.keras")
+    signatures = {"serving_default": contract.signatures["serving_default"]}
+    told = replace(contract, signatures=signatures, keras_model="model.keras", modules=modules)
+    return TrainedModel(str(folder), told)
+
+
+def beside_the_original(trained: TrainedModel, folder: Path, name: str, asked: list[bytes]) -> Any:
+    """Both models' scores, and the candidate's size as a share of the original's."""
     for made in (IDENTITY, name):
-        (tmp_path / made).mkdir()
-        BUILDS[made](trained, version_folder(tmp_path / made))
-        trained.servable(made).write(tmp_path / made)
+        (folder / made).mkdir()
+        BUILDS[made](trained, version_folder(folder / made))
+        trained.servable(made).write(folder / made)
+    original, candidate = (runtimes.load(folder / made).predict(asked).scores for made in (IDENTITY, name))
+    sizes = [size_bytes(version_folder(folder / made)) for made in (IDENTITY, name)]
+    return original, candidate, sizes[1] / sizes[0]
+
+
+@pytest.mark.parametrize(("name", "share"), [("keras_int8", 0.5), ("keras_int4", 0.4)])
+@pytest.mark.parametrize("build", [dense_model, transformer])
+def test_keras_quantizes_dense_models(
+    tmp_path, contract, make_example, build, name: str, share: float
+) -> None:
+    trained = saved(tmp_path, build(), contract, ("modules.text.layers",) if build is transformer else ())
     rng = np.random.default_rng(7)
-    asked = [make_example(x=rng.normal(size=16).tolist()) for _ in range(20)]
-    original, quantized = (runtimes.load(tmp_path / made).predict(asked).scores for made in (IDENTITY, name))
+    drawn = rng.integers(5, 25, (20, 16)) if build is transformer else rng.normal(size=(20, 16))
+    asked = [make_example(x=[float(value) for value in row]) for row in drawn]
+    original, quantized, size = beside_the_original(trained, tmp_path, name, asked)
     np.testing.assert_allclose(quantized, original, atol=0.1 if name == "keras_int8" else 0.3)
-    assert size_bytes(version_folder(tmp_path / name)) < share * size_bytes(
-        version_folder(tmp_path / IDENTITY)
+    # An encoder's graph is large beside this small one's weights.
+    assert size < (share if build is dense_model else 1.0)
+
+
+def test_a_pruned_model_is_compressed_and_answers_the_same(tmp_path, contract, make_example) -> None:
+    model = dense_model()
+    rng = np.random.default_rng(7)
+    for layer in model.layers:
+        kernel = layer.kernel.numpy()
+        layer.kernel.assign(kernel * (rng.random(kernel.shape) < 0.2))
+    asked = [make_example(x=rng.normal(size=16).tolist()) for _ in range(20)]
+    original, candidate, size = beside_the_original(
+        saved(tmp_path, model, contract), tmp_path, "compressed", asked
     )
+    np.testing.assert_allclose(candidate, original, atol=1e-6)
+    assert size < 0.6

@@ -101,6 +101,7 @@ def test_mistakes_in_settings_are_named() -> None:
         ({"name": "nowhere.build"}, "no module 'nowhere'"),
         ({"weights": "imagenet"}, "has no published ImageNet weights"),
         ({"normalization": "backbone"}, "no normalisation of its own"),
+        ({"name": "EfficientNetB0", "normalization": "data"}, "normalises pixels in its own first layers"),
         ({"name": "vit_tiny", "patch": 9}, "Patches of 9 pixels do not fit"),
         ({"weights": "/nowhere.keras"}, "does not exist"),
     ):
@@ -187,3 +188,19 @@ def test_a_download_that_fails_says_which_file_to_put_where(monkeypatch) -> None
         build(name="MobileNetV2", height=96, width=96, channels=3, weights="imagenet")
     assert "https://example.org/models/net_no_top.h5" in caught.value.remedy
     assert "models/net_no_top.h5; or" in caught.value.remedy
+
+
+@pytest.mark.parametrize("name", ["cifar_resnet", "separable_resnet"])
+@pytest.mark.parametrize("channels", [1, 4])
+def test_weights_of_our_own_networks_come_back(tmp_path: Path, name: str, channels: int) -> None:
+    """As they were trained: nothing is made three channels of for them."""
+    earlier = build(name=name, channels=channels)
+    for variable in earlier.variables:
+        variable.assign(variable + 0.1)
+    earlier.save(tmp_path / "model.keras")
+    model = build(name=name, channels=channels, weights=str(tmp_path / "model.keras"))
+    images = np.random.default_rng(0).uniform(0, 255, (2, 8, 8, channels)).astype(np.float32)
+    ours, theirs = (
+        keras.Model(made.inputs[0], made.get_layer(freezing.POOL).output)(images) for made in (model, earlier)
+    )
+    np.testing.assert_allclose(ours, theirs, rtol=1e-5)

@@ -76,3 +76,13 @@ def test_the_overlay_is_red_where_the_heat_is() -> None:
     assert picture.shape == (96, 96, 3)
     assert picture[0, 0, 0] > picture[0, 0, 2] + 50
     assert np.ptp(picture[-1, -1]) <= 1
+
+
+def test_a_model_without_places_before_pooling_gets_none(tmp_path) -> None:
+    """One whose own network gives a vector."""
+    inputs = keras.Input((8, 8, 1))
+    x = keras.layers.Flatten(name="pool")(keras.layers.GlobalAveragePooling2D()(inputs))
+    model = keras.Model(inputs, keras.layers.Dense(2, "softmax")(x))
+    examples = [(b"x", spot(0, 0), label) for label in (0, 1)]
+    assert saliency.write(model, examples, tmp_path, ["a", "b"]) == 0
+    assert list(tmp_path.iterdir()) == []

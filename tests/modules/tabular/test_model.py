@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from modules.errors import TrainingError
 from modules.hparams.tabular import TabularHparams, TabularInputHparams, TabularModelHparams
@@ -40,10 +41,14 @@ def test_every_model_gives_probabilities(name: str, layout: Layout) -> None:
     np.testing.assert_allclose(scores.sum(axis=1), 1.0, atol=1e-6)
 
 
-def test_columns_may_have_a_slash_in_their_names() -> None:
-    layout = Layout(("km/h",), ("kind/of",), (("km/h", "kind/of"),))
+@pytest.mark.parametrize(
+    ("number", "text"), [("km/h", "kind/of"), ("fixed acidity", "price (EUR)"), ("größe", "类 %>")]
+)
+def test_columns_may_have_any_names(number: str, text: str) -> None:
+    """Layers have theirs, which TensorFlow's graphs take from few letters."""
+    layout = Layout((number,), (text,), ((number, text),))
     model = tabular_model.build(hparams("wide_and_deep"), layout, category_sizes=[3], class_count=2)
-    assert model(ROWS).shape == (2, 2)
+    np.testing.assert_allclose(tf.function(model)(tf.constant(ROWS)), model(ROWS), atol=1e-6)
 
 
 def test_categories_have_their_weights_where_a_warm_start_looks_for_them() -> None:

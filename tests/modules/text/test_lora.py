@@ -7,13 +7,14 @@ from typing import Any
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 
-from modules import input_pipeline
+from modules import contract, export, input_pipeline
 from modules.errors import TrainingError
 from modules.hparams.text import LoraHparams
 from modules.text import batching, lora
 from modules.text import model as text_model
-from modules.training import loop
+from modules.training import loop, warm
 from modules.training.session import prepare
 from tests.modules.text.small import CLASSES, VOCABULARY, dataset, hparams
 
@@ -74,6 +75,11 @@ def test_a_step_moves_what_is_not_frozen(what: str, resting: tuple[str, ...]) ->
     assert not any(path.split("/")[0] in resting for path in moved)
 
 
+def test_more_blocks_than_there_are_cannot_rest() -> None:
+    with pytest.raises(TrainingError, match="3 blocks cannot rest: the encoder has 2"):
+        lora.freeze(build(), "3")
+
+
 def adapted(**changes: Any) -> keras.Model:
     model = build()
     lora.adapt(model, LoraHparams(2, 4.0, lora.TARGETS))
@@ -110,3 +116,19 @@ def test_adapters_are_written_alone(tmp_path) -> None:
 def test_a_target_that_is_not_there_is_named() -> None:
     with pytest.raises(TrainingError, match="no layer 'attention' to adapt"):
         lora.adapt(build(), LoraHparams(2, 4.0, ("attention",)))
+
+
+def test_a_warm_start_takes_the_merged_kernels_and_begins_adapters_anew(tmp_path) -> None:
+    earlier = lora.merge(adapted(), build())
+    path = tmp_path / contract.KERAS_MODEL
+    path.parent.mkdir()
+    earlier.save(path)
+    names = [str(index) for index in range(CLASSES)]
+    nothing = {contract.SIGNATURE_EXAMPLES: lambda raw: tf.zeros((tf.shape(raw)[0], 1))}
+    export.save(str(tmp_path / "Format-Serving"), earlier, names, nothing)
+    model = build()
+    lora.adapt(model, LoraHparams(2, 4.0, lora.TARGETS))
+    assert (
+        warm.load(model, str(tmp_path / "Format-Serving"), warm.Meaning(names, [], lambda count: model)) == {}
+    )
+    np.testing.assert_allclose(model(IDS), earlier(IDS), atol=1e-6)

@@ -107,3 +107,24 @@ def test_the_loss_falls_and_the_encoder_is_what_learned() -> None:
     }
     trained = {variable.path for layer in encoder for variable in layer.trainable_variables}
     assert moved == trained
+
+
+def test_of_long_texts_a_stretch_is_seen_another_in_each_epoch() -> None:
+    """As wide as a chunk, whose places alone have embeddings; shorter texts stay as they are."""
+    given = many()
+    given[0, 6:] = 0
+    made = [
+        pretraining.windows(tf.constant(given), 10, 0, tf.constant([4, epoch], tf.int64)).numpy()
+        for epoch in range(2)
+    ]
+    assert not np.array_equal(*made)
+    for seen in made:
+        assert seen.shape == (400, 10)
+        np.testing.assert_array_equal(seen[0], given[0, :10])
+        np.testing.assert_array_equal(seen[:, 0], given[:, 0])
+        stretches = np.lib.stride_tricks.sliding_window_view(given[:, 1:32], 9, axis=1)
+        assert (stretches[1:] == seen[1:, None, 1:]).all(axis=2).any(axis=1).all()
+        # The beginning and the end are drawn, too.
+        assert (seen[1:, 1:] == given[1:, 1:10]).all(axis=1).any()
+        assert (seen[1:, -1] == 3).any()
+    np.testing.assert_array_equal(pretraining.windows(tf.constant(given), 64, 0, SEED), given)

@@ -106,6 +106,15 @@ def test_more_words_than_embeddings_are_refused_and_fewer_said(folder, capsys) -
         published.read(folder)
 
 
+def test_what_a_configuration_leaves_out_is_as_it_is_by_default(folder) -> None:
+    kept = {
+        key: small.CONFIG[key] for key in small.CONFIG if key not in ("layer_norm_eps", "type_vocab_size")
+    }
+    before = published.read(folder).shape
+    (folder / "config.json").write_text(json.dumps(kept))
+    assert published.read(folder).shape == before
+
+
 def test_what_is_wrong_with_a_folder_is_named(folder) -> None:
     (folder / "config.json").write_text(json.dumps({**small.CONFIG, "model_type": "gpt2"}))
     with pytest.raises(TrainingError, match="of type bert with gelu"):

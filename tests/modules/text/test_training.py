@@ -261,3 +261,18 @@ def test_a_network_that_cannot_be_made_anew_is_refused_before_it_trains(data, tm
     with pytest.raises(TrainingError, match="Two copies of the network"):
         run_trainer(data("ngrams"), tmp_path, config)
     assert not list(tmp_path.iterdir())
+
+
+def test_a_student_of_texts_is_taught_by_a_model_with_its_vocabulary(data, run, tmp_path) -> None:
+    teacher = run("cnn") / "Format-Serving"
+    taught = {"distill": {"teacher": str(teacher), "temperature": 2.0, "alpha": 0.5}}
+    settings = {"epochs": 1, "xla": "off", "tensorboard": False, "strategy": "one_device", **taught}
+    config = {
+        "inputs": inputs_of("wordpiece"),
+        "model": {**MODEL, "name": "cnn", "width": 4},
+        "train": settings,
+    }
+    run_trainer(data("wordpiece"), tmp_path / "student", config)
+    assert (tmp_path / "student" / "Format-Serving" / "saved_model.pb").is_file()
+    with pytest.raises(TrainingError, match="makes other numbers of the same examples"):
+        run_trainer(data("ngrams"), tmp_path / "other", {**config, "inputs": inputs_of("ngrams")})

@@ -202,3 +202,16 @@ def test_rounded_weights_cost_less_after_training_with_them() -> None:
 def test_several_replicas_are_refused() -> None:
     with pytest.raises(TrainingError, match="works on one device"):
         quantize_aware.QuantizeAware(model(), QuantizeAwareHparams(), epochs=2, replicas=2)
+
+
+def test_layers_that_rest_are_not_pruned() -> None:
+    made = model()
+    made.get_layer("conv").trainable = False
+    told = replace(small.hparams(epochs=2), prune=PruneHparams(0.5, "layer", 0.0, 0.5, 2))
+    added = Compression(made, told, NAMES, replicas=1)
+    stream, validation = small.stream()
+    loop.fit(made, stream, validation, prepare(told), extensions=added.extensions, echo=lambda line: None)
+    served = added.finish(model())
+    zeros = [float(np.mean(kernel.numpy() == 0)) for kernel in prune.kernels(served)]
+    assert zeros[0] == 0.0
+    assert zeros[1:] == pytest.approx([0.5, 0.5], abs=0.05)
