@@ -199,6 +199,31 @@ def test_rounded_weights_cost_less_after_training_with_them() -> None:
     assert np.abs(np.asarray(made(images)) - scores).max() < 0.02
 
 
+def test_rounding_costs_less_than_it_would_have_without(monkeypatch) -> None:
+    """With five levels, so that it costs something: the loss on unseen examples, 0.55 against 0.65."""
+    monkeypatch.setattr(quantize_aware, "_KERNEL_LEVELS", 2.0)
+    images, labels = small.data(512, seed=9)
+
+    def loss_when_rounded(**compression: object) -> float:
+        keras.utils.set_random_seed(5)
+        made = keras.Sequential(
+            [
+                keras.Input((6, 6, 2)),
+                keras.layers.Conv2D(8, 3, activation="relu"),
+                keras.layers.Flatten(),
+                keras.layers.Dense(small.CLASSES, "softmax"),
+            ]
+        )
+        fit(made, epochs=30, **compression)
+        for layer in quantize_aware.layers(made):
+            for kernel, value, axes in quantize_aware._kernels(layer):
+                kernel.assign(quantize_aware.fake_kernel(value, axes=axes))
+        return float(tf.reduce_mean(keras.losses.sparse_categorical_crossentropy(labels, made(images))))
+
+    aware = loss_when_rounded(quantize_aware=QuantizeAwareHparams(begin=0.25, momentum=0.5))
+    assert aware < 0.93 * loss_when_rounded()
+
+
 def test_several_replicas_are_refused() -> None:
     with pytest.raises(TrainingError, match="works on one device"):
         quantize_aware.QuantizeAware(model(), QuantizeAwareHparams(), epochs=2, replicas=2)
