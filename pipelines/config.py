@@ -79,7 +79,7 @@ class Experiment(Stage):
     def _loss_of_the_task(self) -> Experiment:
         regression = getattr(self.model, "task", "") == "regression"
         of_classes = self.train.loss in ("cross_entropy", "focal")
-        if "loss" in self.train.model_fields_set and regression == of_classes:
+        if self.train.loss is not None and regression == of_classes:
             task = "regression" if regression else "classification"
             raise ValueError(f"train.loss={self.train.loss} does not fit a {task}")
         return self

@@ -11,7 +11,7 @@ one machine.
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
@@ -56,9 +56,24 @@ class Toleration(Stage):
     """A taint that nodes may have nevertheless."""
 
     key: str
-    operator: Literal["Equal", "Exists"] = "Exists"
+    operator: Literal["Equal", "Exists"] = Field(
+        "Exists", description="When not given, Equal where there is a value."
+    )
     value: str | None = None
     effect: Literal["NoSchedule", "PreferNoSchedule", "NoExecute"] | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _equal_to_its_value(cls, raw: Any) -> Any:
+        if isinstance(raw, dict) and raw.get("value") is not None and "operator" not in raw:
+            return {**raw, "operator": "Equal"}
+        return raw
+
+    @model_validator(mode="after")
+    def _as_kubernetes_takes_it(self) -> Toleration:
+        if self.operator == "Exists" and self.value is not None:
+            raise ValueError("operator Exists takes no value; leave the operator out, or give Equal")
+        return self
 
 
 class Secret(Stage):

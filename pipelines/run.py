@@ -116,17 +116,31 @@ def run(
     folder.mkdir(parents=True)
     with leases.taken(folder) as lease, interruptible():
         progress.begun(run_id)
-        key, template = template_of(experiment, workspace, options, progress.loading)
-        accept(template)
-        (folder / TEMPLATE).write_bytes(template.SerializeToString(deterministic=True))
-        ir = compiling.for_run(template, run_id)
-        _check_policies(ir, experiment, options)
-        if options.from_node or options.to_node:
-            compiling.mark_partial(ir, experiment, workspace, options)
-        part = Part(ir, experiment, options, folder, database, lease)
-        with plans.one_at_a_time(workspace, key, lambda: while_waiting(progress, lease)):
-            _begin(database, run_id, experiment, options, began, key, ir)
-            return carry_out(part, progress, began)
+        recorded = False
+        try:
+            key, template = template_of(experiment, workspace, options, progress.loading)
+            accept(template)
+            (folder / TEMPLATE).write_bytes(template.SerializeToString(deterministic=True))
+            ir = compiling.for_run(template, run_id)
+            _check_policies(ir, experiment, options)
+            if options.from_node or options.to_node:
+                compiling.mark_partial(ir, experiment, workspace, options)
+            part = Part(ir, experiment, options, folder, database, lease)
+            with plans.one_at_a_time(workspace, key, lambda: while_waiting(progress, lease)):
+                _begin(database, run_id, experiment, options, began, key, ir)
+                recorded = True
+                return carry_out(part, progress, began)
+        except BaseException as error:
+            if not recorded:
+                _ended_early(progress, run_id, time.time() - began, error)
+            raise
+
+
+def _ended_early(progress: Progress, run_id: str, seconds: float, error: BaseException) -> None:
+    """Says the end of a run that was said to have begun, and of which nothing was recorded."""
+    ours = error if isinstance(error, errors.HeadraceError) else None
+    state = lineage.INTERRUPTED if isinstance(error, KeyboardInterrupt) else lineage.FAILED
+    progress.ended(Outcome(run_id, state, seconds, Summary()), ours)
 
 
 def while_waiting(progress: Progress, lease: leases.Lease) -> None:

@@ -134,7 +134,9 @@ class Train(Stage):
     optimizer_options: dict[str, Any] = Field(
         {}, description="More arguments of the optimizer, such as {momentum: 0.9, nesterov: true}."
     )
-    loss: Literal["cross_entropy", "focal", "mse", "huber"] = "cross_entropy"
+    loss: Literal["cross_entropy", "focal", "mse", "huber"] | None = Field(
+        None, description="When not given, cross_entropy for classes and mse for a regression."
+    )
     label_smoothing: Annotated[float, Field(ge=0, lt=1)] = Field(0.05, description="Classification.")
     focal_gamma: Annotated[float, Field(ge=0)] = Field(2.0, description="focal: 0 is cross-entropy.")
     huber_delta: Annotated[float, Field(gt=0)] = Field(1.0, description="huber: where it becomes linear.")

@@ -21,6 +21,9 @@ import numpy as np
 from components.rewriter.bounds import drop_lower_bound, drop_upper_bound, examples_needed, mean_upper_bound
 
 WHOLE = "all"
+_BATCH = 32
+_FAR = 1e9
+"""An error beyond any: of an answer that is no number."""
 
 
 @dataclass(frozen=True)
@@ -157,19 +160,25 @@ def _compare_set(name: str, records: Sequence[bytes], models: Sequence[Any], tas
 
 def _classified(records: Sequence[bytes], models: Sequence[Any], label: str) -> list[np.ndarray]:
     """Whether each model is right, (N,) bool each."""
-    from components.serving import examples
+    from components.serving import examples, runtimes
 
     labels = np.array(examples.labels_of(records, label))
-    said = [np.array(model.servable.class_names)[model.predict(records).scores.argmax(1)] for model in models]
-    return [answers == labels for answers in said]
+    right = []
+    for model in models:
+        scores = runtimes.predict_in_batches(model, records, _BATCH)
+        answers = np.array(model.servable.class_names)[scores.argmax(1)]
+        # What is no number is no answer, though it has a first place like any other.
+        right.append((answers == labels) & np.isfinite(scores).all(axis=1))
+    return right
 
 
 def _valued(records: Sequence[bytes], models: Sequence[Any], label: str) -> list[np.ndarray]:
-    """Absolute errors, (N,) float32 each."""
-    from components.serving import examples
+    """Absolute errors, (N,) float each; what is no number is off by more than any limit."""
+    from components.serving import examples, runtimes
 
     labels = examples.numbers_of(records, label)
-    return [np.abs(model.predict(records).scores.reshape(-1) - labels) for model in models]
+    values = [runtimes.predict_in_batches(model, records, _BATCH).reshape(-1) for model in models]
+    return [np.nan_to_num(np.abs(value - labels), nan=_FAR, posinf=_FAR) for value in values]
 
 
 def _in_slice(records: Sequence[bytes], part: str) -> np.ndarray | None:

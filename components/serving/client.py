@@ -10,6 +10,7 @@ Standard library only, so that a command answers at once.
 from __future__ import annotations
 
 import base64
+import http.client
 import json
 import urllib.error
 import urllib.request
@@ -61,7 +62,7 @@ class ModelClient:
         Raises:
             ServerError: no answer, or no such model.
         """
-        listed = self._call(quote(model, safe=""))["model_version_status"]
+        listed = self._field(quote(model, safe=""), None, "model_version_status")
         return {int(item["version"]): item["state"] for item in listed}
 
     def signatures(self, model: str) -> dict[str, Any]:
@@ -70,7 +71,7 @@ class ModelClient:
         Raises:
             ServerError: no answer, or no such model.
         """
-        metadata = self._call(f"{quote(model, safe='')}/metadata")["metadata"]
+        metadata = self._field(f"{quote(model, safe='')}/metadata", None, "metadata")
         found: dict[str, Any] = metadata["signature_def"]["signature_def"]
         return found
 
@@ -119,8 +120,18 @@ class ModelClient:
         """
         path = quote(model, safe="") + ("" if version is None else f"/versions/{version}")
         body = {"signature_name": signature, "instances": [{input_name: item} for item in values]}
-        predictions = self._call(f"{path}:predict", body)["predictions"]
+        predictions = self._field(f"{path}:predict", body, "predictions")
         return [item if isinstance(item, dict) else {"outputs": item} for item in predictions]
+
+    def _field(self, path: str, body: dict[str, Any] | None, name: str) -> Any:
+        answer = self._call(path, body)
+        if not isinstance(answer, dict) or name not in answer:
+            raise ServerError(
+                f"What answers is no model server: its answer has no {name!r}",
+                place=self._base + path,
+                remedy="Name the REST address of one with --host and --rest-port.",
+            )
+        return answer[name]
 
     def _call(self, path: str, body: dict[str, Any] | None = None) -> Any:
         url = self._base + path
@@ -138,8 +149,8 @@ class ModelClient:
                 if error.code == 404
                 else "",
             ) from error
-        except (OSError, ValueError) as error:
-            reason = getattr(error, "reason", error)
+        except (OSError, ValueError, http.client.HTTPException) as error:
+            reason = getattr(error, "reason", error) or type(error).__name__
             raise ServerError(
                 f"The server does not answer: {reason}",
                 place=url,

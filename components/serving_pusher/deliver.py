@@ -25,6 +25,8 @@ from components.serving.triton import CONFIG_FILE
 from components.serving_pusher import canary, mirror, root, warmup
 from components.serving_pusher.push import push
 
+_UNPROVEN = ".unproven"
+
 _SERVER_REMEDY = (
     "See that the server runs, serves this root and loads this kind of model (its log says why not); "
     "then run again, which pushes the next version."
@@ -95,16 +97,60 @@ def deliver(delivery: Delivery, server: canary.Server | None) -> Delivered:
     for url in delivery.mirrors:
         mirror.join(delivery.root, url)
     current = _already_in_service(delivery)
+    proof = _Proof(delivery)
+    if current is None:
+        proof.is_due()
     version = _push(delivery, known) if current is None else current
     try:
         mirror.follow(delivery.root, delivery.mirrors)
         if server is not None:
             canary.verify(server, version, known)
-    except (PushError, ServableError) as error:
-        if current is not None:
-            raise _kind(error)(error.headline, place=error.place, remedy=error.remedy) from error
-        raise _withdrawn(delivery, version, error) from error
+    except Exception as error:
+        known_error = _told(error)
+        if current is not None and not proof.was_due:
+            raise _kind(known_error)(
+                known_error.headline, place=known_error.place, remedy=known_error.remedy
+            ) from error
+        failure = _withdrawn(delivery, version, known_error)
+        proof.is_given()
+        raise failure from error
+    proof.is_given()
     return Delivered(version, new=current is None)
+
+
+class _Proof:
+    """Whether a servable went into service before mirrors and server were seen to.
+
+    A file beside the versions says so from before the push until all is well:
+    a push that was killed between is gone on with as if it were new, so that a
+    version which turns out bad is withdrawn all the same.
+    """
+
+    def __init__(self, delivery: Delivery) -> None:
+        self._path = delivery.root / _UNPROVEN
+        self._servable = str(delivery.origin.servable_id)
+        with contextlib.suppress(OSError):
+            self.was_due = self._path.read_text() == self._servable
+
+    was_due = False
+
+    def is_due(self) -> None:
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        self._path.write_text(self._servable)
+
+    def is_given(self) -> None:
+        """Also where it was given against the version, which is then withdrawn."""
+        self._path.unlink(missing_ok=True)
+
+
+def _told(error: Exception) -> UserError:
+    """The error as one of ours: clients of servers and of file systems raise their own."""
+    if isinstance(error, UserError):
+        return error
+    return PushError(
+        f"The version could not be shown to be served: {type(error).__name__}: {error}".rstrip(": "),
+        remedy=_SERVER_REMEDY,
+    )
 
 
 def _already_in_service(delivery: Delivery) -> int | None:

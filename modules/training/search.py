@@ -105,7 +105,8 @@ def space(ranges: Mapping[str, Mapping[str, Any]]) -> keras_tuner.HyperParameter
             continue
         low, high, step = values["min"], values["max"], values["step"]
         sampling = "log" if values["log"] else "linear"
-        if isinstance(low, int) and isinstance(high, int):
+        whole = all(float(value).is_integer() for value in (low, high, step or 0))
+        if whole and isinstance(low, int) and isinstance(high, int):
             made.Int(name, low, high, step=int(step) if step else None, sampling=sampling)
         else:
             made.Float(name, float(low), float(high), step=step, sampling=sampling)

@@ -99,7 +99,8 @@ def _artifact(source: Source, number: str) -> Target:
 
 def _file(source: Source, name: str) -> Target:
     path = name if "://" in name else str(Path(name).expanduser().absolute())
-    found = source.input_files(path) or source.input_files(path.rpartition("/")[0])
+    # One run may have recorded a file, and another, which read very many, the file's folder.
+    found = [*source.input_files(path), *source.input_files(path.rpartition("/")[0])]
     # Very many files are recorded by their folder; a neighbour's record says nothing of this file.
     artifacts = source.artifacts(found)
     matching = [

@@ -9,6 +9,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,9 @@ from pipelines.lineage.query import COMPARED_ONLY, Lineage
 from pipelines.lineage.records import ArtifactRecord
 from pipelines.lineage.source import Edge, Execution, model_of
 from pipelines.lineage.store import INPUT_FILE
+
+_Printed = tuple[str, list[Callable[[], Any]]]
+"""A line, and what gives the same of each line below it."""
 
 
 def tree(lineage: Lineage) -> str:
@@ -42,32 +46,41 @@ class _Tree:
         if not self._up:
             yield from _outcomes(self._lineage)
         children = [(f"{describe(self._lineage.artifacts[number])}", number) for number in target.artifacts]
-        for number, (text, artifact) in enumerate(children):
-            yield from self._artifact(text, artifact, "", last=number == len(children) - 1)
+        waiting: list[Callable[[], Any]] = [
+            partial(self._artifact, text, artifact, "", last=number == len(children) - 1)
+            for number, (text, artifact) in enumerate(children)
+        ]
+        # Not by recursion: a model that begins with the last one's weights has a chain of hundreds behind it.
+        waiting.reverse()
+        while waiting:
+            line, below = waiting.pop()()
+            yield line
+            waiting.extend(reversed(below))
         if not self._lineage.executions:
             yield "  nothing is recorded in this direction"
         if self._lineage.cut:
             yield "… and more; raise --depth"
 
-    def _artifact(self, text: str, artifact: int, indent: str, *, last: bool) -> Iterator[str]:
-        yield f"{indent}{_branch(last)}{text}"
-        inner = indent + _stem(last)
-        edges = self._beyond.get(artifact, [])
-        for number, edge in enumerate(edges):
-            yield from self._execution(edge, inner, last=number == len(edges) - 1)
+    def _artifact(self, text: str, artifact: int, indent: str, *, last: bool) -> _Printed:
+        edges, inner = self._beyond.get(artifact, []), indent + _stem(last)
+        below: list[Callable[[], Any]] = [
+            partial(self._execution, edge, inner, last=number == len(edges) - 1)
+            for number, edge in enumerate(edges)
+        ]
+        return f"{indent}{_branch(last)}{text}", below
 
-    def _execution(self, edge: Edge, indent: str, *, last: bool) -> Iterator[str]:
+    def _execution(self, edge: Edge, indent: str, *, last: bool) -> _Printed:
         execution = self._lineage.executions[edge.execution]
         compared = f" as {edge.key}" if edge.reads and edge.key in COMPARED_ONLY else ""
         if edge.execution in self._shown:
-            yield f"{indent}{_branch(last)}{execution.node} {edge.execution}{compared} (above)"
-            return
+            return f"{indent}{_branch(last)}{execution.node} {edge.execution}{compared} (above)", []
         self._shown.add(edge.execution)
-        yield f"{indent}{_branch(last)}{describe_execution(execution)}{compared}"
-        edges = self._far.get(edge.execution, [])
+        edges, inner = self._far.get(edge.execution, []), indent + _stem(last)
+        below: list[Callable[[], Any]] = []
         for number, far in enumerate(edges):
             text = f"{far.key}: {describe(self._lineage.artifacts[far.artifact])}"
-            yield from self._artifact(text, far.artifact, indent + _stem(last), last=number == len(edges) - 1)
+            below.append(partial(self._artifact, text, far.artifact, inner, last=number == len(edges) - 1))
+        return f"{indent}{_branch(last)}{describe_execution(execution)}{compared}", below
 
 
 def _outcomes(lineage: Lineage) -> Iterator[str]:

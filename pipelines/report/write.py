@@ -23,7 +23,10 @@ def gather(source: Source, run: RunRecord) -> Gathered:
         target = query.Target("run", f"run {run.run_id}", (), run.run_id)
         return Gathered(seen, "", query.follow(source, target, "up"))
     target = query.Target("version", push.name, (push.artifact,))
-    why = explain.why(push, seen, models.baseline_of(source, seen))
+    # Where all was cached, the run that pushed is another one.
+    pusher = query.run_of(source, push)
+    by = seen if pusher.run_id == run.run_id else view(source, pusher)
+    why = explain.why(push, by, models.baseline_of(source, by))
     return Gathered(seen, why, query.follow(source, target, "up"))
 
 

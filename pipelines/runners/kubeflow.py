@@ -150,6 +150,15 @@ def _asked_hardware(experiment: Experiment) -> list[str]:
     return [asked.gpu_type or experiment.kubeflow.gpu_resource] * asked.gpu if asked else []
 
 
+def _named(experiment: Experiment) -> Experiment:
+    """The experiment under the pipeline's name, which has no underscore; what is served keeps its own."""
+    name = pipeline_name(experiment)
+    if name == experiment.name:
+        return experiment
+    push = experiment.push.model_copy(update={"model": experiment.model_name})
+    return experiment.model_copy(update={"name": name, "push": push})
+
+
 def _tfx_spec(
     experiment: Experiment, target: Target, enable_cache: bool, hardware: list[str]
 ) -> dict[str, Any]:
@@ -162,7 +171,7 @@ def _tfx_spec(
 
     resolution = kfp_nodes.KfpResolution() if target == "kfp" else kfp_nodes.VertexResolution()
     workspace = Workspace(Path(kfp_nodes.WORKSPACE_TOKEN))
-    named = experiment.model_copy(update={"name": pipeline_name(experiment)})
+    named = _named(experiment)
     with tempfile.TemporaryDirectory() as scratch:  # a schema is read now and travels in the pipeline
         here = located(named, Path(scratch))
         pipeline = create_pipeline(here, workspace, enable_cache=enable_cache, resolution=resolution)

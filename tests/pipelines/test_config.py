@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 
 import pytest
@@ -196,3 +197,15 @@ def test_a_file_that_was_named_without_its_ending(tmp_path, monkeypatch) -> None
 def test_what_does_not_go_together(overrides: list[str], said: str) -> None:
     with pytest.raises(ConfigError, match=said):
         config.from_mapping({"name": "e", "data": {"path": "a.csv"}}, overrides)
+
+
+@pytest.mark.parametrize(
+    "model", ["{family: tabular, task: regression}", "{family: tabular}", "{family: text}"]
+)
+def test_what_was_recorded_is_read_again(model: str) -> None:
+    """As a run's resumption, its reproduction and a cluster's first container do."""
+    experiment = config.from_mapping({"name": "e", "data": {"path": "a.csv"}}, [f"model={model}"])
+    again = config.from_mapping(json.loads(config.to_json(experiment)))
+    assert again == experiment
+    tuned = ["tune={space: {train.learning_rate: {min: 0.001, max: 0.01}}}"]
+    assert config.from_mapping(json.loads(config.to_json(experiment)), tuned).tune is not None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import time
 from collections.abc import Iterator
@@ -12,6 +13,9 @@ from components.serving.server.status import as_request_error
 
 _BUCKETS_US = tuple(10 * 1.8**power for power in range(33))
 """TensorFlow Serving's: 10 microseconds to about 26 minutes."""
+
+_GIVEN_UP = {"REST": "DEADLINE_EXCEEDED"}
+"""Entry point -> status of a request that was given up; by REST only our own limit on its time does that."""
 
 
 class Metrics:
@@ -41,6 +45,10 @@ class Metrics:
         began = time.perf_counter()
         try:
             yield
+        except asyncio.CancelledError:
+            # By our own limit on a request's time, or by a client that gave it up.
+            self._count.labels(model, _GIVEN_UP.get(entrypoint, "CANCELLED")).inc()
+            raise
         except Exception as error:
             self._count.labels(model, as_request_error(error).code.name).inc()
             raise

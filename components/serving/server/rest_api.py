@@ -140,8 +140,9 @@ class _RestApi:
         return json.dumps(text, indent=1)
 
     async def _infer(self, spec: Any, method: str, request: Request) -> str:
+        # A sender that takes too long is no failure of the model's.
+        raw = await self._body(request)
         with self._metrics.observe(self._service.label(spec.name), method.capitalize(), "REST"):
-            raw = await self._body(request)
             body = await _offload(len(raw), rest_json.parse, raw)
             spec.signature_name = rest_json.signature_name(body)
             return await self._methods[method](spec, body, len(raw))

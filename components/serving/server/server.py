@@ -220,7 +220,7 @@ class _Rest(uvicorn.Server):
             listening = socket.create_server(
                 (options.host, options.rest_api_port), family=family, backlog=2048
             )
-        except OSError as error:
+        except (OSError, OverflowError) as error:
             raise _port_in_use(options.host, options.rest_api_port) from error
         # Connections inherit it. asyncio sets it on sockets of its own making only, and
         # without it each answer waits 40 ms for the client's delayed acknowledgement.
@@ -280,7 +280,7 @@ def _port_in_use(host: str, port: int) -> ServableError:
     return ServableError(
         "The port cannot be listened on",
         place=f"{host}:{port}",
-        remedy="Name a free one, or end what uses it.",
+        remedy="Name a free one up to 65535, or end what uses it.",
     )
 
 

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from types import SimpleNamespace
+
+import numpy as np
 import pytest
 
+from components.challenge import compare
 from components.challenge.compare import Limits, Result, faults
 
 LIMITS = Limits(max_drop=2.0, max_slice_drop=5.0, confidence=0.95)
@@ -50,3 +55,33 @@ def test_a_slice_of_a_feature_that_no_example_has_is_named() -> None:
     # Else a slip of the pen would leave the part that must not get worse unwatched.
     unknown = Result("newest data", "dya=Sunday", 0, 0.0, 0.0, unknown=True)
     assert faults([unknown], LIMITS) == ["on the newest data, dya=Sunday: no example has that feature"]
+
+
+class _Model:
+    """Answers what it is given, in batches."""
+
+    def __init__(self, scores: np.ndarray, class_names: Sequence[str]) -> None:
+        self.servable = SimpleNamespace(class_names=class_names)
+        self._left, self.batches = list(scores), []
+
+    def predict(self, records: Sequence[bytes]) -> SimpleNamespace:
+        self.batches.append(len(records))
+        taken = [self._left.pop(0) for _ in records]
+        return SimpleNamespace(scores=np.array(taken))
+
+
+def test_answers_that_are_no_numbers_are_wrong_and_none_asks_for_all_at_once(make_example) -> None:
+    records = [make_example(label="a")] * 100
+    fine = _Model(np.tile([[0.9, 0.1]], (100, 1)), ["a", "b"])
+    broken = _Model(np.full((100, 2), np.nan), ["a", "b"])
+    found = compare._classified(records, [broken, fine], "label")
+    assert [int(right.sum()) for right in found] == [0, 100]
+    assert max(fine.batches) < 100
+
+
+def test_a_regression_that_answers_no_number_is_refused(make_example) -> None:
+    records = [make_example(price=5.0)] * 500
+    values = np.full((500, 1), 5.0)
+    values[3] = np.nan
+    errors = compare._valued(records, [_Model(values, []), _Model(np.full((500, 1), 6.0), [])], "price")
+    assert faults([compare._errors("newest data", "all", *errors)], LIMITS)

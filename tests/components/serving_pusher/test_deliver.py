@@ -293,3 +293,49 @@ def test_inputs_of_other_signatures_are_cut_out_of_examples(servable, records) -
     by_name = {signature.name: raw for signature, raw in inputs.items()}
     assert by_name["serving_default"] == records[:2]
     assert all(item.startswith(b"\x89PNG") for item in by_name["predict_image"])
+
+
+class _Killed(BaseException):
+    """What ends the process between the push and its proof."""
+
+
+def test_a_push_that_was_killed_before_it_was_proven_is_withdrawn_all_the_same(
+    delivery, tmp_path, monkeypatch
+) -> None:
+    fresh = replace(delivery, root=tmp_path / "animals")
+    nobody = canary.Server(ModelClient("127.0.0.1", free_ports()[0]), "animals", 0.2, 1e-4)
+
+    def killed(*given: Any) -> None:
+        raise _Killed
+
+    with monkeypatch.context() as patched:
+        patched.setattr(canary, "verify", killed)
+        with pytest.raises(_Killed):
+            deliver.deliver(fresh, nobody)
+    assert serving_root.in_service(fresh.root) == 1
+    with pytest.raises(PushError, match="The pushed version was withdrawn"):
+        deliver.deliver(fresh, nobody)
+    assert serving_root.in_service(fresh.root) is None
+
+
+def test_what_was_proven_stays_where_the_server_is_away_later(delivery, tmp_path) -> None:
+    fresh = replace(delivery, root=tmp_path / "animals")
+    deliver.deliver(fresh, None)
+    nobody = canary.Server(ModelClient("127.0.0.1", free_ports()[0]), "animals", 0.2, 1e-4)
+    with pytest.raises(PushError):
+        deliver.deliver(fresh, nobody)
+    assert serving_root.in_service(fresh.root) == 1
+
+
+def test_an_error_of_a_client_of_others_withdraws_too(delivery, tmp_path, monkeypatch) -> None:
+    """File systems and servers raise errors of their own kinds."""
+
+    def fail(*given: Any) -> None:
+        raise LookupError("no such endpoint")
+
+    monkeypatch.setattr(canary, "verify", fail)
+    fresh = replace(delivery, root=tmp_path / "animals")
+    nobody = canary.Server(ModelClient("127.0.0.1", 1), "animals", 0.2, 1e-4)
+    with pytest.raises(PushError, match="could not be shown to be served: LookupError: no such endpoint"):
+        deliver.deliver(fresh, nobody)
+    assert serving_root.in_service(fresh.root) is None

@@ -136,3 +136,11 @@ def test_a_killed_search_goes_on_after_its_finished_trials(tmp_path: Path) -> No
     again.search(verbose=0)
     assert later == [runs[2]]
     assert again.oracle.get_best_trials(1)[0].score == 0.5
+
+
+@pytest.mark.parametrize("step", [0.1, 2.5])
+def test_steps_that_are_no_whole_numbers_are_taken_as_they_are(step: float) -> None:
+    """Between whole ends, too."""
+    made = search.space({"model.augment.rotation": {**ANY, "min": 0, "max": 30, "step": step}})
+    (item,) = made.space
+    assert (type(item).__name__, item.step) == ("Float", step)

@@ -111,6 +111,28 @@ def test_a_file_of_a_folder_that_was_recorded_whole(recorded, tmp_path) -> None:
             query.resolve(opened, "/photos/cat/2.jpg")
 
 
+def test_a_file_that_one_run_recorded_and_another_with_its_folder(recorded, tmp_path) -> None:
+    """Versions of the second would else be missing among those that saw it."""
+    path = tmp_path / "metadata.db"
+    shutil.copy(recorded.path, path)
+    folder = ArtifactRecord(
+        0, INPUT_FILE, "/photos/cat", {"sha256": "1", "bytes": 9, "files": 2, "records": 2}
+    )
+    own = ArtifactRecord(0, INPUT_FILE, "/photos/cat/2.jpg", {"sha256": "2", "bytes": 9, "records": 1})
+    with Store(path) as store:
+        store.link_inputs(1, INPUT_FILE, "files", [folder, own])
+    (tmp_path / "report").mkdir()
+    (tmp_path / "report" / "files.jsonl").write_text('{"path": "/photos/cat/2.jpg"}\n')
+    with sqlite3.connect(path) as connection:
+        number = "SELECT artifact_id FROM Event JOIN EventPath ON event_id = id AND step_key = 'report'"
+        connection.execute(
+            f"UPDATE Artifact SET uri = ? WHERE id IN ({number} WHERE execution_id = 1)",
+            [str(tmp_path / "report")],
+        )
+    with SqliteSource(path) as opened:
+        assert len(query.resolve(opened, "/photos/cat/2.jpg").artifacts) == 2
+
+
 def test_depth_counts_executions(source) -> None:
     one = follow(source, "digits@1", "up", 1)
     assert nodes(one) == {"Pusher"}

@@ -96,3 +96,16 @@ def test_each_format_takes_a_real_lineage(source) -> None:
         assert text, name
         for item in found.executions.values():
             assert item.node in text, name
+
+
+def test_a_chain_of_a_thousand_versions_is_drawn() -> None:
+    """Each began with the weights of the one before."""
+    count = 1000
+    artifacts = {n: ArtifactRecord(n, "Model", f"/w/{n}", {}) for n in range(1, count + 1)}
+    edges = [Edge(n, 5000 + n, "model", False) for n in artifacts]
+    edges += [Edge(n - 1, 5000 + n, "base_model", True) for n in artifacts if n > 1]
+    runs = {5000 + n: execution(5000 + n, "Trainer") for n in artifacts}
+    target = query.Target("version", "m@1", (count,))
+    lines = render.tree(query.Lineage(target, "up", artifacts, runs, edges, False)).splitlines()
+    assert len(lines) == 1 + 2 * count
+    assert lines[-2].lstrip().startswith("└─ base_model: Model [artifact 1]")

@@ -13,7 +13,7 @@ import yaml
 
 from pipelines import config
 from pipelines.errors import ConfigError, InputError
-from pipelines.runners import kfp_corrections, kfp_platform, spec_load
+from pipelines.runners import kfp_corrections, kfp_platform, kubeflow, spec_load
 from pipelines.runners.kubeflow import check_for_cluster, parameters_here, pipeline_name
 from pipelines.workspace import Workspace
 
@@ -163,6 +163,8 @@ def test_a_run_on_this_machine_uses_its_paths(tmp_path, monkeypatch) -> None:
 def test_names_have_no_underscores() -> None:
     experiment = config.from_mapping({"name": "my_digits", "data": {"source": "digits"}})
     assert pipeline_name(experiment) == "my-digits"
+    named = kubeflow._named(experiment)
+    assert (named.name, named.model_name) == ("my-digits", experiment.model_name)
 
 
 @pytest.mark.parametrize(
@@ -258,3 +260,13 @@ def test_a_producer_that_tfx_names_wrongly() -> None:
     spec = {"root": {"dag": {"tasks": tasks}}, "components": {"a": {"executorLabel": "e"}}}
     kfp_corrections.producers(spec)
     assert output["producerTask"] == "First"
+
+
+def test_a_toleration_with_a_value_equals_it_as_in_kubernetes() -> None:
+    taint = "{Trainer: [{key: pool, value: gpu, effect: NoSchedule}]}"
+    experiment = config.load("digits", [f"kubeflow.tolerations={taint}"])
+    (found,) = experiment.kubeflow.tolerations["Trainer"]
+    assert found.operator == "Equal"
+    assert config.from_mapping(json.loads(config.to_json(experiment))).kubeflow == experiment.kubeflow
+    with pytest.raises(ConfigError, match="Exists takes no value"):
+        config.load("digits", [f"kubeflow.tolerations={taint.replace('value', 'operator: Exists, value')}"])

@@ -80,10 +80,15 @@ def test_metrics_page(server: Clients) -> None:
     assert "never-heard-of" not in page.text
 
 
-def test_slow_senders_and_slow_models_are_ended(made: Path) -> None:
+def test_slow_senders_and_slow_models_are_ended(made: Path, tmp_path: Path) -> None:
+    monitoring = tmp_path / "monitoring.config"
+    monitoring.write_text("prometheus_config { enable: true }")
     with (
         in_thread(
-            model_base_path=str(made / "kinds"), model_name="kinds", rest_api_timeout_in_ms=300
+            model_base_path=str(made / "kinds"),
+            model_name="kinds",
+            rest_api_timeout_in_ms=300,
+            monitoring_config_file=str(monitoring),
         ) as clients,
         socket.create_connection(("127.0.0.1", clients.rest_port)) as connection,
     ):
@@ -98,6 +103,10 @@ def test_slow_senders_and_slow_models_are_ended(made: Path) -> None:
         began = time.monotonic()
         assert clients.get("kinds").status_code == 200
         assert time.monotonic() - began < 5
+        # The model's request counts as failed, so that a watch sees a version that hangs; the sender's not.
+        page = clients.http.get("/monitoring/prometheus/metrics").text
+        count = ':tensorflow:serving:request_count{model_name="kinds",status="DEADLINE_EXCEEDED"}'
+        assert f"{count} 1.0" in page
 
 
 def test_small_answers_do_not_wait_for_acknowledgements(server: Clients) -> None:
