@@ -76,13 +76,21 @@ def record_file(path: str, group: int, records: int, bad: int, content: bytes | 
 def digest(files: Iterable[tuple[str, str]]) -> str:
     """SHA-256 over names and contents: what stands for the data in the cache's key.
 
+    Names count from the innermost folder that holds all files, and at least with their own folder: a
+    picture that is moved to another class or split is other data, and all of it elsewhere is not.
+
     Args:
         files: path, and SHA-256 of its content in hexadecimal, in the order of the sources.
     """
+    pairs = list(files)
+    names = [path for path, _ in pairs]
+    # What the first and the last name in order begin with, all do.
+    ends = (min(names, default=""), max(names, default=""))
+    shared = os.path.commonpath([os.path.dirname(name) for name in ends])
     total = hashlib.sha256()
-    for path, content in files:
-        name = "/".join(f"/{path}".split("/")[-2:])
-        total.update(f"{name}\0{content}\n".encode())
+    for path, content in pairs:
+        own = "/".join(f"/{path}".split("/")[-2:])
+        total.update(f"{path[len(shared) :]}\0{own}\0{content}\n".encode())
     return total.hexdigest()
 
 

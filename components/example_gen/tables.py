@@ -182,7 +182,7 @@ def _cast(values: pa.Array, kind: str) -> pa.Array:
         values = values.dictionary_decode()
     if pa.types.is_timestamp(values.type):
         # Seconds since the epoch: what a time feature can be computed with.
-        values = pc.divide(values.cast(pa.timestamp("us")).cast(pa.int64()), 1_000_000)
+        values = pc.divide(values.cast(pa.timestamp("us"), safe=False).cast(pa.int64()), 1_000_000)
     if kind == FLOAT and (pa.types.is_string(values.type) or pa.types.is_decimal(values.type)):
         values = values.cast(pa.float64())
     if kind == STRING and not _is_bytes(values.type):

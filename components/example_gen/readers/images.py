@@ -45,7 +45,7 @@ def inspect(data: bytes) -> tuple[int, int, str, bytes]:
     """Width and height in pixels, the format, and bytes that TensorFlow decodes.
 
     JPEG, PNG, GIF and BMP pass unchanged where TensorFlow decodes them; WebP,
-    CMYK and 16-bit images are written anew as PNG of 8 bits. Of an animated
+    CMYK, 16-bit images and BMP with a palette are written anew as PNG of 8 bits. Of an animated
     image the first frame is what training and serving see.
 
     Raises:
@@ -55,13 +55,14 @@ def inspect(data: bytes) -> tuple[int, int, str, bytes]:
         with Image.open(io.BytesIO(data)) as image:
             if image.width * image.height > MAX_PIXELS:
                 raise ValueError(f"an image has {image.width} x {image.height} pixels; at most {MAX_PIXELS}")
-            if image.format not in FORMATS:
-                raise ValueError(
-                    f"an image is of the format {image.format}; known: {', '.join(sorted(FORMATS))}"
-                )
+            # A JPEG of several pictures, as some cameras write, begins with an ordinary one.
+            name = "JPEG" if image.format == "MPO" else str(image.format)
+            if name not in FORMATS:
+                raise ValueError(f"an image is of the format {name}; known: {', '.join(sorted(FORMATS))}")
             image.load()
-            name = str(image.format)
             foreign = name == "WEBP" or image.mode in ("CMYK", "I", "I;16", "I;16B", "F")
+            # TensorFlow takes the numbers of a palette's colours for shades of grey.
+            foreign |= name == "BMP" and image.mode == "P"
             encoded = _as_png(image) if foreign else data
             return image.width, image.height, name, _decodable(encoded, image)
     except (UnidentifiedImageError, OSError, SyntaxError, Image.DecompressionBombError) as error:

@@ -127,3 +127,29 @@ def test_images_that_stay_are_recorded_by_their_digests(execute, photos, listed)
     for row in rows:
         assert row["sha256"] == hashlib.sha256(Path(row["path"]).read_bytes()).hexdigest()
         assert row["bytes"] == Path(row["path"]).stat().st_size
+
+
+@pytest.mark.parametrize("number", range(20))
+def test_a_picture_in_another_split_or_class_is_other_data(tmp_path, number: int) -> None:
+    """Whichever it is: the order of all, which mixes them, need not change by one that moves."""
+    root = tmp_path / "in"
+    for split in ("train", "test"):
+        for label in "ab":
+            for picture in range(20):
+                path = root / split / label / f"{split}_{picture}.png"
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_bytes(f"{split}{label}{picture}".encode())
+    before = began_with(root)
+    moved = root / "train" / "a" / f"train_{number}.png"
+    split = moved.rename(root / "test" / "a" / moved.name)
+    assert began_with(root) != before
+    split.rename(root / "train" / "b" / f"b_{moved.name}")
+    assert began_with(root) != before
+
+
+def test_the_same_data_elsewhere_is_the_same(tmp_path, photos) -> None:
+    before = began_with(photos)
+    elsewhere = tmp_path / "some" / "where" / "else"
+    elsewhere.parent.mkdir(parents=True)
+    photos.rename(elsewhere)
+    assert began_with(elsewhere) == before

@@ -143,8 +143,9 @@ def test_usual_formats_pass_byte_for_byte(kind: str) -> None:
         saved(NOISE.convert("CMYK"), "JPEG"),
         saved(Image.fromarray(np.full((12, 20), 40_000, np.uint16)), "PNG"),
         saved(NOISE.convert("RGBA"), "WEBP", lossless=True),
+        saved(NOISE.convert("P"), "BMP"),
     ],
-    ids=["webp", "cmyk", "16-bit", "webp with alpha"],
+    ids=["webp", "cmyk", "16-bit", "webp with alpha", "bmp with a palette"],
 )
 def test_what_tensorflow_does_not_read_as_it_is_becomes_an_8_bit_png(data: bytes) -> None:
     width, height, _, encoded = images.inspect(data)
@@ -158,6 +159,20 @@ def test_sixteen_bits_keep_their_brightness() -> None:
     data = saved(Image.fromarray(np.full((4, 4), 40_000, np.uint16)), "PNG")
     pixels = tf.io.decode_image(images.inspect(data)[3]).numpy()
     assert set(pixels.ravel()) == {40_000 // 256}
+
+
+def test_colours_of_a_palette_are_kept() -> None:
+    plain = Image.new("RGB", (4, 4), (200, 30, 60))
+    pixels = tf.io.decode_image(images.inspect(saved(plain.convert("P"), "BMP"))[3]).numpy()
+    # As near as the palette's own colours are.
+    np.testing.assert_allclose(pixels[0, 0], np.asarray(plain.convert("P").convert("RGB"))[0, 0])
+
+
+def test_a_jpeg_of_several_pictures_is_its_first() -> None:
+    data = saved(NOISE, "MPO", save_all=True, append_images=[NOISE.rotate(180)])
+    with Image.open(io.BytesIO(data)) as image:
+        assert image.format == "MPO"
+    assert images.inspect(data) == (20, 12, "JPEG", data)
 
 
 def test_an_animation_is_its_first_frame() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 from dataclasses import replace
@@ -332,3 +333,41 @@ def test_a_quote_that_is_never_closed(write) -> None:
         read(write(stray), "csv")
     closed = 'a,label\n1,"x\nx"\n\n'
     assert read(write(closed), "csv")[0] == [{"a": 1, "label": b"x\nx"}]
+
+
+def test_a_flipped_bit_in_a_parquet_file_with_checksums_is_seen(tmp_path) -> None:
+    """Numbers that are other numbers break nothing else."""
+    path = tmp_path / "a.parquet"
+    numbers = list(range(100_000, 102_000))
+    pyarrow.parquet.write_table(
+        pa.table({"a": pa.array(numbers, pa.int64())}),
+        path,
+        write_page_checksum=True,
+        compression="none",
+        use_dictionary=False,
+    )
+    data = bytearray(path.read_bytes())
+    data[data.index((100_500).to_bytes(8, "little"))] ^= 1
+    path.write_bytes(data)
+    with pytest.raises(DataError, match="Parquet"):
+        read(path, "parquet")
+
+
+def test_times_finer_than_a_microsecond_are_read(tmp_path) -> None:
+    path = tmp_path / "a.parquet"
+    times = pa.array([86_400_000_000_001, None], pa.timestamp("ns"))
+    pyarrow.parquet.write_table(pa.table({"t": times}), path)
+    assert read(path, "parquet")[0] == [{"t": 86_400}, {"t": None}]
+
+
+def test_any_flipped_bit_of_a_packed_avro_file_is_read_or_told(tmp_path) -> None:
+    path = tmp_path / "a.avro"
+    fields = [{"name": "a", "type": "string"}]
+    rows = [{"a": f"row {number}"} for number in range(300)]
+    with path.open("wb") as file:
+        fastavro.writer(file, {"type": "record", "name": "r", "fields": fields}, rows, codec="deflate")
+    data = path.read_bytes()
+    for place in range(len(data) // 2, len(data), 7):
+        path.write_bytes(data[:place] + bytes([data[place] ^ 4]) + data[place + 1 :])
+        with contextlib.suppress(DataError):
+            read(path, "avro")
