@@ -86,7 +86,7 @@ def digest(files: Iterable[tuple[str, str]]) -> str:
     names = [path for path, _ in pairs]
     # What the first and the last name in order begin with, all do.
     ends = (min(names, default=""), max(names, default=""))
-    shared = os.path.commonpath([os.path.dirname(name) for name in ends])
+    shared = os.path.commonpath([name.rpartition("/")[0] for name in ends])
     total = hashlib.sha256()
     for path, content in pairs:
         own = "/".join(f"/{path}".split("/")[-2:])
