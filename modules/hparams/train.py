@@ -137,6 +137,8 @@ class TrainHparams:
             TypeError: a key is unknown.
         """
         values = dict(config)
+        if values.get("loss") is None:  # that of classes; a regression's is said
+            values.pop("loss", None)
         if "schedule" in values:
             values["schedule"] = ScheduleHparams.from_config(values["schedule"])
         if "checkpoint" in values:
