@@ -191,12 +191,12 @@ def _inputs(experiment: Experiment) -> dict[str, Any]:
 def _hparams(experiment: Experiment) -> dict[str, Any]:
     """What the trainer of the model's family is told, as `modules.hparams` reads it."""
     model, train = experiment.model, experiment.train.model_dump()
-    if train["loss"] is None:
-        train["loss"] = "mse" if evaluation.is_regression(experiment) else "cross_entropy"
     if model.family == "text":
         return text_family.trainer_config(experiment, model)
     if model.family == "tabular":
         names = set(field_names(TabularModelHparams))
+        if train["loss"] is None and evaluation.is_regression(experiment):
+            train["loss"] = "mse"
         return {"inputs": _inputs(experiment), "model": model.model_dump(include=names), "train": train}
     return {
         "image_feature": experiment.data.image,

@@ -99,7 +99,7 @@ def deliver(delivery: Delivery, server: canary.Server | None) -> Delivered:
     current = _already_in_service(delivery)
     proof = _Proof(delivery)
     if current is None:
-        proof.is_due()
+        proof.begin()
     version = _push(delivery, known) if current is None else current
     try:
         mirror.follow(delivery.root, delivery.mirrors)
@@ -107,14 +107,14 @@ def deliver(delivery: Delivery, server: canary.Server | None) -> Delivered:
             canary.verify(server, version, known)
     except Exception as error:
         known_error = _told(error)
-        if current is not None and not proof.was_due:
+        if current is not None and not proof.is_due:
             raise _kind(known_error)(
                 known_error.headline, place=known_error.place, remedy=known_error.remedy
             ) from error
         failure = _withdrawn(delivery, version, known_error)
-        proof.is_given()
+        proof.settle()
         raise failure from error
-    proof.is_given()
+    proof.settle()
     return Delivered(version, new=current is None)
 
 
@@ -127,19 +127,20 @@ class _Proof:
     """
 
     def __init__(self, delivery: Delivery) -> None:
-        self._path = delivery.root / _UNPROVEN
-        self._servable = str(delivery.origin.servable_id)
+        self._path = delivery.root / f"{_UNPROVEN}-{delivery.origin.servable_id}"
+
+    @property
+    def is_due(self) -> bool:
+        return self._path.exists()
+
+    def begin(self) -> None:
+        # Where nothing can be written, the push says so.
         with contextlib.suppress(OSError):
-            self.was_due = self._path.read_text() == self._servable
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            self._path.touch()
 
-    was_due = False
-
-    def is_due(self) -> None:
-        self._path.parent.mkdir(parents=True, exist_ok=True)
-        self._path.write_text(self._servable)
-
-    def is_given(self) -> None:
-        """Also where it was given against the version, which is then withdrawn."""
+    def settle(self) -> None:
+        """It was given, or was given against the version, which is withdrawn."""
         self._path.unlink(missing_ok=True)
 
 

@@ -10,7 +10,7 @@ import pytest
 from modules.hparams.families import field_names
 from modules.hparams.image import ImageModelHparams
 from modules.hparams.train import TrainHparams
-from pipelines import config, model_stages, train_stages
+from pipelines import config, create, model_stages, train_stages
 from pipelines.errors import ConfigError, NotFoundError
 
 
@@ -209,3 +209,20 @@ def test_what_was_recorded_is_read_again(model: str) -> None:
     assert again == experiment
     tuned = ["tune={space: {train.learning_rate: {min: 0.001, max: 0.01}}}"]
     assert config.from_mapping(json.loads(config.to_json(experiment)), tuned).tune is not None
+
+
+@pytest.mark.parametrize(
+    ("experiment", "overrides", "loss"),
+    [
+        ("digits", [], "cross_entropy"),
+        ("intents", [], "cross_entropy"),
+        ("taxi", [], "cross_entropy"),
+        ("taxi", ["model.task=regression"], "mse"),
+        ("taxi", ["model.task=regression", "train.loss=huber"], "huber"),
+    ],
+)
+def test_every_familys_trainer_has_the_loss_of_its_task(
+    experiment: str, overrides: list[str], loss: str
+) -> None:
+    told = create._hparams(config.load(experiment, overrides))
+    assert TrainHparams.from_config(told["train"]).loss == loss

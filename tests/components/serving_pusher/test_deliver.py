@@ -339,3 +339,9 @@ def test_an_error_of_a_client_of_others_withdraws_too(delivery, tmp_path, monkey
     with pytest.raises(PushError, match="could not be shown to be served: LookupError: no such endpoint"):
         deliver.deliver(fresh, nobody)
     assert serving_root.in_service(fresh.root) is None
+
+
+def test_a_root_that_cannot_be_written_is_a_push_that_failed(delivery, tmp_path) -> None:
+    (tmp_path / "file").write_text("no folder")
+    with pytest.raises(PushError):
+        deliver.deliver(replace(delivery, root=tmp_path / "file" / "animals"), None)
