@@ -80,7 +80,6 @@ def prepare(request: Request, scratch: Path) -> Job:
     folder = _model_folder(request.model)
     examples = scratch / "examples"
     if foreign.is_ours(folder):
-        _check_signature(request, folder)
         uri, contract, label = folder.parent, _own_contract(request, folder), request.label
         if folder.name != VERSION_FOLDER:
             uri = scratch / "model"
@@ -123,20 +122,16 @@ def _model_folder(model: Path) -> Path:
     return folder
 
 
-def _check_signature(request: Request, folder: Path) -> None:
-    """Our exports are rewritten with all their signatures; one that is named must at least be there."""
+def _own_contract(request: Request, folder: Path) -> Contract:
+    """The contract with those signatures that this export has; a regression's where it has no classes."""
     known = foreign.signatures_of(folder)
+    # All are rewritten; one that is named must at least be there.
     if request.signature not in known:
         raise ServableError(
             f"The model has no signature {request.signature!r}",
             place=str(folder),
             remedy=f"Leave --signature out: all are rewritten ({', '.join(known)}).",
         )
-
-
-def _own_contract(request: Request, folder: Path) -> Contract:
-    """The contract with those signatures that this export has; a regression's where it has no classes."""
-    known = foreign.signatures_of(folder)
     kept = {name: value for name, value in request.signatures.items() if name in known}
     keras = request.ours.keras_model
     has_keras = (folder.parent / keras).is_file()

@@ -91,7 +91,7 @@ class Teacher:
         else:
             found = _of_saved_model(path, hparams, class_names)
         if encoded.probes:
-            _check_encoding(path, encoded)
+            _check_encoding(path, encoded, found.resources)
         _try(found, input_shape, len(class_names), hparams)
         return found
 
@@ -295,15 +295,16 @@ def _try(teacher: Teacher, input_shape: Sequence[Any], class_count: int, hparams
         )
 
 
-def _check_encoding(path: Path, encoded: Encoded) -> None:
+def _check_encoding(path: Path, encoded: Encoded, teacher: Any) -> None:
     """Raises where a teacher makes other numbers of the same Examples: its vocabulary or moments are others.
 
     Ids go by frequency and z-scores by the data, so that they mean something
     else to each model, while the shapes are the same.
     """
-    saved_model = path.parent.parent / "Format-Serving" if path.suffix == ".keras" else path
-    loaded = tf.saved_model.load(str(saved_model)) if saved_model.is_dir() else None
-    module = getattr(loaded, contract.PREPROCESSING_MODULE, None)
+    if path.suffix == ".keras":
+        beside = path.parent.parent / "Format-Serving"
+        teacher = tf.saved_model.load(str(beside)) if beside.is_dir() else None
+    module = getattr(teacher, contract.PREPROCESSING_MODULE, None)
     function = getattr(module, contract.PREPROCESS_FUNCTIONS[contract.SIGNATURE_EXAMPLES][0], None)
     if function is None:
         raise TrainingError(

@@ -237,7 +237,7 @@ def test_an_export_of_ours_is_judged_as_what_it_is(tmp_path, class_names: list[s
     signatures = {"serving_default": lambda raw: tf.io.parse_example(raw, spec)["x"]}
     export.save(str(folder), keras.Sequential(layers), class_names, signatures)
     with pytest.raises(ServableError, match="no signature 'other'"):
-        anywhere._check_signature(asked(folder, tmp_path, signature="other"), folder)
+        anywhere._own_contract(asked(folder, tmp_path, signature="other"), folder)
     contract = anywhere._own_contract(asked(folder, tmp_path), folder)
     assert (contract.scores, contract.classes) == (("scores", "classes") if class_names else ("outputs", ""))
 
